@@ -13,8 +13,8 @@ from dragoman.bridge.responses.dialects import DIALECTS
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.pending import Policy
 from dragoman.repair.pipeline import RepairPipeline
+from dragoman.repair.policy import Policy
 from tests.bridge.replying import NOW, new_reply
 from tests.soak.check import compare_bridged, compare_repaired
 from tests.soak.plan import Plan, plan_of

@@ -18,11 +18,10 @@ import sysconfig
 import time
 from pathlib import Path
 
-from .bridge.native.reply_repair import reading_tools, repairing_whole
+from .bridge.native.reply_repair import repair_whole, tools_of
 from .notes import Evidence
-from .repair.pending import Policy
+from .repair.policy import Policy
 from .wire.json_codec import NotJson, loads
-from .wire.slices import drained
 
 INSTALLED = Path(sysconfig.get_path("data")) / "share" / "dragoman" / "main.py"
 """Where `pip install .` puts the script that mitmproxy loads."""
@@ -47,9 +46,9 @@ def main() -> int | str:
         return f"{error.filename}: {error.strerror}"
     except NotJson as error:
         return f"{paths.request}: not JSON ({error}); give the body of the request"
-    tools = drained(reading_tools(request))
-    repaired = repairing_whole(reply, tools, Policy(), evidence, int(time.time()))
-    sys.stdout.buffer.write(drained(repaired))
+    tools = tools_of(request)
+    repaired = repair_whole(reply, tools, Policy(), evidence, int(time.time()))
+    sys.stdout.buffer.write(repaired)
     print("\n".join(evidence.lines()) or "nothing to repair", file=sys.stderr)
     return 0
 

@@ -1,4 +1,4 @@
-"""What was done to one flow: counted, and written in one line.
+"""What was done to one flow: counted, and written in one line; and the facts of its reply.
 
 Every stage that repairs, drops, renames, infers or downgrades something notes it here; `proxy` logs
 the line when the flow ends.  Nothing that a person wrote and no credential is ever noted: only
@@ -83,6 +83,45 @@ class Evidence:
 
     def reply_lines(self) -> list[str]:
         return _phrases(self.notes - self.of_request)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyFacts:
+    """What the headline, the log and the statistics need of one side of a reply."""
+
+    parsed: bool = False
+    """Whether it is an LLM's: a chunk, an event, a reply, an error."""
+    model: str = ""
+    calls: tuple[str, ...] = ()
+    """Names of the calls."""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    first_token: int | None = None
+    """Bytes up to the end of the first event with a token."""
+    error_code: str = ""
+    """Its code or type, if it is an error."""
+    finishes: tuple[str, ...] = ()
+    """The finish reason of each choice, or the status of a response."""
+    answered: str = ""
+    """What there is to continue with, beside calls: ``text``, other than blanks, ``compaction``;
+    empty for nothing."""
+    early: bool = False
+    """Whether it is a stream without its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnFacts:
+    """Both sides of a reply, the same object if they are the same bytes: the upstream's has the
+    figures, the client's what the turn came to."""
+
+    upstream: ReplyFacts = ReplyFacts()
+    client: ReplyFacts = ReplyFacts()
+    refused_calls: int = 0
+    """Native calls whose arguments their tool refuses: a figure by which people choose a host."""
+
+    @property
+    def model(self) -> str:
+        return self.upstream.model or self.client.model
 
 
 def _phrases(notes: Counter[tuple[str, str]]) -> list[str]:

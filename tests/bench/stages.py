@@ -22,14 +22,13 @@ from dragoman.proxy.flows.cure_flow import may_be_strict
 from dragoman.proxy.stored.open_store import open_store
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.pending import Policy
 from dragoman.repair.pipeline import RepairPipeline
+from dragoman.repair.policy import Policy
 from dragoman.stored.store import Limits
-from dragoman.stored.turn_reader import TurnReader
 from dragoman.stored.turn_reasoning import History, keep, recall
 from dragoman.wire import json_codec
 from dragoman.wire.chat_calls import CallDelta
-from dragoman.wire.slices import drained
+from dragoman.wire.reply_reader import TurnReader
 from dragoman.wire.sse import Frame, FrameSplitter, split
 from tests.bench.bench import Bench
 from tests.bench.figures import Goal, Row, Samples
@@ -65,11 +64,12 @@ def _repairing(pieces: Iterable[bytes]) -> list[Frame]:
 
 
 def _remembering(pieces: Iterable[bytes]) -> list[Frame]:
-    reader, out = TurnReader(), _repairing(pieces)
-    for frame in out:
-        reader.feed(frame.raw)
-    reader.take()
-    return out
+    reader, repair, out = TurnReader(keeps=True), _repair(), []
+    for frame in _splitting(pieces):
+        sent = repair.feed(frame)
+        reader.take(frame, sent)
+        out += sent
+    return out + repair.close()
 
 
 def _bridging(pieces: Iterable[bytes]) -> list[Frame]:
@@ -112,7 +112,7 @@ def native(bench: Bench | None = None) -> Iterator[Row]:
 
 
 def _repairing_native(pieces: Iterable[bytes]) -> None:
-    tools = drained(RequestTools.reading({"model": "kimi-k2.7"}))
+    tools = RequestTools.of_request({"model": "kimi-k2.7"})
     repair = ResponsesStreamRepair(tools, Policy(), Evidence(), 1)
     pipeline = RepairPipeline(repair, Evidence())
     for piece in pieces:
@@ -149,11 +149,11 @@ def cure(bench: Bench) -> Iterator[Row]:
         yield Row(row, "ms", None, Samples.of(found[""], 1e3), "value", goal, "–")
     store = open_store("", confdir=bench.confdir(), limits=Limits(30, 1 << 30))
     for number in range(TURNS):
-        names = drained(History().names([CallDelta(0, "", f"tool_{number}", "{}")]))
+        names = History().names([CallDelta(0, "", f"tool_{number}", "{}")])
         keep(store, "owner", names=names, text="thought " * 100, now=time.time(), used=())
 
     def look_up(number: int) -> None:
-        names = drained(History().names([CallDelta(0, "", f"tool_{number}", "{}")]))
+        names = History().names([CallDelta(0, "", f"tool_{number}", "{}")])
         assert recall(store, "owner", [names], time.time())[0]
 
     samples = Samples([_seconds(look_up, number) * 1e3 for number in range(0, TURNS, 10)])
@@ -163,9 +163,9 @@ def cure(bench: Bench) -> Iterator[Row]:
 
 
 def _curing(body: bytes) -> None:
-    if drained(may_be_strict(body)):
+    if may_be_strict(body):
         value = json_codec.loads(body)
-        drained(History.reading(value["messages"]))
+        History.of(value["messages"])
         made = cured(value, family_of(value["model"])).request
         assert made is not value
         json_codec.dumps(made)

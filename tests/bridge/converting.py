@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import pytest
 
-from dragoman.bridge.cure.chat_request import curing
+from dragoman.bridge.cure.chat_request import cure_request
 from dragoman.bridge.cure.tool_names import ToolNames
 from dragoman.bridge.model_families import Family
-from dragoman.bridge.request.convert import Conversion, converting
+from dragoman.bridge.request.convert import Conversion, convert_request
 from dragoman.bridge.turn_context import Tool
 from dragoman.notes import Evidence
 from dragoman.wire.errors import Refused
@@ -39,7 +39,7 @@ class Converted:
 
 
 def convert(body: object, **options: Any) -> Conversion:
-    return drained(converting(body, **options))
+    return drained(convert_request(body, **options))
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Cured:
 
 def cured(request: Json, family: Family) -> Cured:
     evidence = Evidence()
-    made = drained(curing(request, family, evidence))
+    made = drained(cure_request(request, family, evidence))
     return Cured(made.request, made.tool_names, tuple(evidence.notes.elements()))
 
 

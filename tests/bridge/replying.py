@@ -11,16 +11,15 @@ from dragoman.bridge.envelope import open_sealed
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.reply.pipeline import BridgePipeline
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
-from dragoman.bridge.responses.event_replay import replaying_events
+from dragoman.bridge.responses.event_replay import replayed_events
 from dragoman.bridge.responses.event_writer import Writer
 from dragoman.bridge.turn_context import Tool, TurnContext
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.wire.json_codec import dumps, loads
-from dragoman.wire.slices import drained
 from dragoman.wire.sse import Frame, FrameSplitter
 
-from .grammar import Story, check
+from .grammar import Story, check, check_prefix
 
 CREATED_AT = 1_700_000_000
 NOW = 1_700_000_042.5
@@ -97,6 +96,11 @@ class Run:
     frames: list[Frame] = field(repr=False)
 
     @property
+    def broken(self) -> bool:
+        """Whether the stream breaks off: it has no terminal."""
+        return self.response["status"] == "in_progress"
+
+    @property
     def response(self) -> dict[str, Any]:
         return self.story.response
 
@@ -158,26 +162,57 @@ def run_bytes(
     for frame in splitter.close():
         frames += feed(reply, frame)
     frames += reply.close()
+    return Run(checked(frames, reply, dialect), evidence, frames)
+
+
+def checked(frames: list[Frame], reply: ReplyConverter, dialect: Dialect) -> Story:
+    """Follow a stream to its end, or to where it breaks off."""
+    if not reply.writer.ended:
+        return check_prefix(frames, dialect)
     story = check(frames, dialect)
     assert story.response == reply.response
     assert_told_again(frames, reply)
-    return Run(story, evidence, frames)
+    return story
 
 
 def assert_told_again(frames: list[Frame], reply: ReplyConverter | Writer) -> None:
-    """From what is kept the same events are told, byte for byte."""
-    response = loads(dumps(reply.response))
+    """From what is kept the same events are told, each text in one delta, without heartbeats; the
+    end has its number."""
     writer = reply.writer if isinstance(reply, ReplyConverter) else reply
-    assert drained(replaying_events(response, drained(writer.writing_cuts()))) == frames
+    dialect, events = writer._dialect, writer.events.number
+    again = replayed_events(loads(dumps(reply.response)), dialect.name, events=events)
+    numbers = [loads(frame.data or b"")["sequence_number"] for frame in again if not frame.is_done]
+    assert numbers == sorted(set(numbers))
+    assert numbers[-1] + 1 == events
+    assert _told(again) == _told(frames)
+
+
+def _told(frames: list[Frame]) -> list[Any]:
+    """The events without their numbers, and without heartbeats and errors; the deltas of a text are
+    one, before its annotations."""
+    told: list[Any] = []
+    for frame in frames:
+        event = {} if frame.is_done else loads(frame.data or b"")
+        event.pop("sequence_number", None)
+        kind = event.get("type")
+        before = [each for each in told if "annotation" not in each]
+        if event.get("delta") == "" or kind in ("ping", "error", "response.failed"):
+            continue
+        if kind == "response.in_progress" and len(told) > 1:
+            continue
+        if "delta" in event and before[-1]["type"] == kind:
+            before[-1]["delta"] += event["delta"]
+            before[-1].get("logprobs", []).extend(event.get("logprobs", ()))
+        else:
+            told.append(event)
+    return told
 
 
 def feed_body(
     reply: ReplyConverter, body: bytes, repair: ChatStreamRepair | None = None
 ) -> list[Frame]:
     """Drive `reply` to its end with a whole body; ``reply.response`` is the result."""
-    frames: list[Frame] = []
-    drained(BridgePipeline(reply, repair).reading_whole(body, frames.extend))
-    return frames
+    return BridgePipeline(reply, repair).convert(body)
 
 
 def run_body(body: Any, dialect: Dialect = OPENAI, *, turn_: TurnContext | None = None) -> Run:
@@ -186,10 +221,7 @@ def run_body(body: Any, dialect: Dialect = OPENAI, *, turn_: TurnContext | None 
     reply = new_reply(evidence, dialect, turn_)
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     frames = feed_body(reply, data)
-    story = check(frames, dialect)
-    assert story.response == reply.response
-    assert_told_again(frames, reply)
-    return Run(story, evidence, frames)
+    return Run(checked(frames, reply, dialect), evidence, frames)
 
 
 def texts(run_: Run) -> list[str]:

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from dragoman.bridge.cure import chat_request
 from dragoman.bridge.cure.chat_history import NO_OUTPUT
-from dragoman.bridge.cure.chat_request import curing
+from dragoman.bridge.cure.chat_request import cure_request
 from dragoman.bridge.cure.moonshot_schema import moonshot_schema
 from dragoman.bridge.model_families import family_of
 from dragoman.notes import Evidence
-from dragoman.stored.turn_reasoning import History
 from dragoman.wire.json_codec import dumps, loads
+from dragoman.wire.request_bounds import MAX_VALUES
 
 from .converting import Cured, cured
 from .json_schemas import refusals
@@ -63,6 +63,27 @@ WHOLE = [
 @pytest.mark.parametrize("model", [KIMI, K2, DEEPSEEK, "qwen3-coder", "some-model", "gpt-5.4"])
 def test_what_is_taken_is_left_alone(model: str) -> None:
     assert cure(*WHOLE, model=model, stream=True, n=1).notes == ()
+
+
+@pytest.mark.parametrize("model", ["qwen3-coder", "glm-4.7", "gpt-oss-120b", "some-model", KIMI])
+@pytest.mark.parametrize(
+    "cut", ['{"command": "git pu', "{", "[1]", '"ls"', '{"a": {"b": 1}', "\ufeff{}"]
+)
+def test_arguments_that_a_limit_cut_are_wrapped_for_every_family(model: str, cut: str) -> None:
+    id_ = "functions.run:0"
+    before = calling(call(id_), call("functions.run:1", arguments=cut), reasoning_content="hm")
+    made = cure(USER, before, output(id_), output("functions.run:1"), model=model)
+    first, second = made.request["messages"][1]["tool_calls"]
+    assert first == call(id_)
+    assert loads(second["function"]["arguments"].encode()) == {"invalid_arguments": cut}
+    assert made.request["messages"][2:] == [output(id_), output("functions.run:1")]
+    assert made.notes == (("wrapped", "invalid arguments of run"),)
+
+
+@pytest.mark.parametrize("given", ["", " ", None, {"command": "ls"}, "{}", '{"a": 1} '])
+def test_arguments_that_hosts_take_are_left_alone(given: Any) -> None:
+    made = cure(USER, calling(call("x", arguments=given)), output("x"), model="some-model")
+    assert not made.notes
 
 
 def test_what_only_others_refuse_is_left_alone() -> None:
@@ -249,19 +270,17 @@ def test_an_id_that_was_made_is_that_of_one_call() -> None:
     assert ids == [f"functions.run:{number}" for number in (2, 3, 4, 5, 6)]
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        calling(call("a", arguments=json.dumps({"a": [{}] * 50_000}))),
-        calling(*[call("a")] * 50),
-        {"role": "user", "content": PARTS * 50_000},
-    ],
-    ids=["arguments", "calls", "parts"],
-)
-def test_what_is_long_is_looked_at_in_slices(message: Json) -> None:
-    request = {"model": K2, "messages": [USER, message]}
-    assert sum(1 for _ in curing(request, family_of(K2), Evidence())) >= 50
-    assert sum(1 for _ in History.reading(request["messages"])) >= 3
+def test_invalid_arguments_after_very_many_values_stay_as_they_are() -> None:
+    many = call("functions.run:0", arguments=json.dumps({"a": [0] * MAX_VALUES}))
+    cut = call("functions.run:1", arguments="{")
+    made = cure(USER, calling(many, cut), output("functions.run:0"), output("functions.run:1"))
+    assert made.request["messages"][1]["tool_calls"] == [many, cut]
+
+
+def test_others_have_their_turn_after_each_message_and_tool() -> None:
+    tool = {"type": "function", "function": {"name": "run"}}
+    request = {"model": K2, "messages": [USER] * 20, "tools": [tool] * 30}
+    assert sum(1 for _ in cure_request(request, family_of(K2), Evidence())) >= 50
 
 
 @pytest.mark.parametrize("model", [K2, DEEPSEEK])

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from dragoman.bridge.request.chat_shapes import forming
+from dragoman.bridge.request.chat_shapes import formed
 from dragoman.bridge.turn_context import Tool
-from dragoman.wire.slices import drained
 
 from .converting import (
     Json,
@@ -310,22 +309,22 @@ def test_what_means_nothing_is_refused(body: Json, param: str) -> None:
 @pytest.mark.parametrize("name", [name for name in REQUESTS if name != "chat"])
 def test_a_request_in_the_form_of_responses_is_left_as_it_is(name: str) -> None:
     body = REQUESTS[name]
-    assert drained(forming(body)) is body
+    assert formed(body) is body
 
 
 def test_nothing_of_the_clients_body_is_changed_in_place() -> None:
     body = {"model": "m", "messages": MESSAGES, "tools": [CHAT_TOOL], "max_tokens": 1}
     before = json.dumps(body)
-    made = drained(forming(body))
+    made = formed(body)
     assert json.dumps(body) == before
-    assert drained(forming(made)) is made
+    assert formed(made) is made
 
 
 def test_the_echo_has_the_form_of_responses() -> None:
     body = {"model": "m", "messages": MESSAGES, "tools": [CHAT_TOOL], "max_tokens": 9}
     made = converted(body)
     assert made.tools == {"f": Tool("function", "f")}
-    echoed = drained(forming(body))
+    echoed = formed(body)
     assert "messages" not in echoed and echoed["max_output_tokens"] == 9
     assert echoed["tools"] == [function("f")]
 
@@ -333,5 +332,5 @@ def test_the_echo_has_the_form_of_responses() -> None:
 @settings(max_examples=60)
 @given(near_requests)
 def test_any_value_is_read_once(value: Any) -> None:
-    made = drained(forming(value))
-    assert drained(forming(made)) == made
+    made = formed(value)
+    assert formed(made) == made

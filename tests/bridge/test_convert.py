@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from dragoman.notes import Evidence
-from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.wire.json_codec import dumps
 
 from .converting import Json, convert, converted, function, with_fields
@@ -162,4 +161,4 @@ def test_a_choice_of_no_tool_forbids_calls_where_there_are_none_to_send() -> Non
     body = {"model": "kimi-k2.5", "input": "x", "tools": [], "tool_choice": "none"}
     made = convert(body, unsupported="drop", evidence=Evidence())
     assert "tool_choice" not in made.chat
-    assert DeclaredTools.of_request(made.declaring).forbidden
+    assert made.declared().forbidden

@@ -136,6 +136,45 @@ def test_the_citations_of_a_message_are_annotations() -> None:
     assert got.output[0]["content"][0]["annotations"] == CITED
 
 
+RESULTS = [
+    {"title": "A", "url": "https://a.example", "date": "2026-01-01", "snippet": "words"},
+    {"title": "B", "url": "https://b.example"},
+    {"title": 3, "url": "https://c.example"},
+    {"title": "no address"},
+]
+URLS = ["https://a.example", "https://d.example"]
+FOUND = [("https://a.example", "A"), ("https://b.example", "B")]
+FOUND += [("https://c.example", ""), ("https://d.example", "")]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [chunk({"content": "ab"}, search_results=RESULTS, citations=URLS)],
+        [chunk({"content": "ab"}, citations=URLS, search_results=RESULTS)],
+        [text("ab"), chunk(finish="stop", search_results=RESULTS, citations=URLS)],
+        [text("ab"), chunk({"search_results": RESULTS, "citations": URLS})],
+        [text("ab"), chunk(search_results=RESULTS), chunk(citations=URLS)],
+    ],
+)
+def test_search_results_are_annotations_with_their_titles(values: list[Any]) -> None:
+    got = run([*values, *ended()])
+    found = got.output[-1]["content"][0]["annotations"]
+    assert [(each["url"], each["title"]) for each in found] == FOUND
+    assert got.evidence.empty
+
+
+@pytest.mark.parametrize("count", [1, 300])
+def test_the_search_results_of_a_message_are_annotations(count: int) -> None:
+    choice = {"index": 0, "message": {"content": "ab"}, "finish_reason": "stop"}
+    urls = [f"https://a.example/{n}" for n in range(count)]
+    results = [{"url": url, "title": url[-3:]} for url in urls]
+    body = {"choices": [choice], "citations": urls, "search_results": results, "usage": USAGE}
+    got = run_body(body)
+    found = got.output[0]["content"][0]["annotations"]
+    assert [(each["url"], each["title"]) for each in found] == [(url, url[-3:]) for url in urls]
+
+
 @pytest.mark.parametrize("sources", [{}, "x", 3, [None, 3, {}, {"url": 3}, []], [[]]])
 def test_citations_of_another_form_are_none(sources: Any) -> None:
     got = run([chunk({"content": "ab", "citations": sources}, citations=sources), *ended()])

@@ -21,6 +21,7 @@ ADDON = Path(__file__).parents[2] / "addon"
 TEXT = {"type": "string"}
 NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}, "v": TEXT}}
 NULL = {"type": "null"}
+ANYTHING = {"type": ["string", "number", "boolean", "object", "array", "null"]}
 
 
 def rewritten(schema: dict[str, Any]) -> dict[str, Any]:
@@ -89,6 +90,15 @@ def test_what_moonshot_takes_is_left_alone(schema: dict[str, Any]) -> None:
         (having(a={"oneOf": [TEXT, NULL]}), having(a={"anyOf": [TEXT, NULL]})),
         (having(a={"allOf": [TEXT, {"minLength": 2}]}), having(a={**TEXT, "minLength": 2})),
         (having(a={"items": TEXT}), having(a={"type": "array", "items": TEXT})),
+        (having(a={"items": True}), having(a={"type": "array", "items": ANYTHING})),
+        (
+            having(a={"type": "array", "prefixItems": [TEXT], "items": False, "maxItems": 1}),
+            having(a={"type": "array", "maxItems": 1}),
+        ),
+        (
+            {**having(a=TEXT), "patternProperties": {"^z": NULL}, "additionalProperties": False},
+            having(a=TEXT),
+        ),
         ({"properties": {"a": TEXT}}, having(a=TEXT)),
         (
             {**having(**{"$ref": TEXT, "a": TEXT}), "required": ["$ref", "a"]},
@@ -121,6 +131,16 @@ def test_what_moonshot_refuses_is_said_otherwise(
         (having(a={"not": TEXT, "type": "string"}), ["not"]),
         (having(a={"$ref": "https://example.com/x"}), ["$ref"]),
         (having(**{"$ref": TEXT}), ["property $ref"]),
+        (
+            having(a={"type": "array", "prefixItems": [TEXT], "items": NULL}),
+            ["prefixItems", "items"],
+        ),
+        (having(a={"type": "array", "items": [TEXT, NULL]}), ["items"]),
+        (having(a={"type": "array", "items": False}), ["items"]),
+        (
+            having(a={"patternProperties": {"^z": TEXT}, "additionalProperties": False}),
+            ["patternProperties", "additionalProperties"],
+        ),
     ],
 )
 def test_what_cannot_be_said_is_named(schema: dict[str, Any], says: list[str]) -> None:

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.bridge.native.reply_repair import reading_tools, stage_for
+from dragoman.bridge.native.reply_repair import stage_for, tools_of
 from dragoman.notes import Evidence
-from dragoman.repair.pending import Policy
 from dragoman.repair.pipeline import RepairPipeline
-from dragoman.wire.slices import drained
+from dragoman.repair.policy import Policy
 from fixtures.regenerate import NOW, native_expected, native_fixtures, request, upstream
 
 from .native_grammar import check_native
@@ -27,7 +26,7 @@ def test_the_result_is_the_expected_one_however_the_bytes_are_cut(folder: Path) 
         return
     check_native(expected)
     assert b"<|" not in expected or folder.name == "native_clean"
-    tools = drained(reading_tools(request(folder), native=True))
+    tools = tools_of(request(folder), native=True)
     for size in (1, 13, 500):
         pipeline = RepairPipeline(stage_for(tools, Policy(), Evidence(), NOW), Evidence())
         pieces = [answer[at : at + size] for at in range(0, len(answer), size)]

@@ -11,6 +11,7 @@ import pytest
 from dragoman.wire.sse import split
 from fixtures.regenerate import chat_fixtures, request
 from tests.live.test_repair_table import FORMATS
+from tests.live.test_told_back import EXAMPLES
 from tests.repair.formats.turns import REQUEST as WITH_BASH
 from tests.repair.streams import read
 
@@ -92,3 +93,18 @@ def test_other_formats_give_what_they_mean(model: str) -> None:
             if item["type"] == "function_call":
                 gist += f"[{item['name']} {item['arguments']}]"
         assert "".join(gist.split()) == "".join((wanted * 2).split())
+
+
+@pytest.mark.parametrize(("model", "call", "shape", "calls"), EXAMPLES)
+def test_an_example_is_no_call_and_an_odd_backtick_quotes_none(
+    model: str, call: str, shape: str, calls: int
+) -> None:
+    text = shape.replace("{}", call)
+    asked: Json = {**WITH_BASH, "model": model}
+    asked["tools"] = [{"type": "function", **tool["function"]} for tool in WITH_BASH["tools"]]
+    for pieces in ([text], [text[at : at + 3] for at in range(0, len(text), 3)]):
+        stream = OPENAI.stream([("text", pieces)], model=model)
+        out = repaired(stream, asked)
+        assert (out == stream) is (calls == 0)
+        kinds = [item["type"] for item in check_native(out)[-1]["response"]["output"]]
+        assert kinds == ["message", *["function_call"] * calls]

@@ -52,7 +52,7 @@ def llama_cpp(leaked: str, size: int) -> list[Json]:
         [
             ("reasoning", ["Hm."]),
             ("text", cut(leaked, size)),
-            ("call", ["bash", '{"command":"ls -l"}']),
+            ("call", ["bash", '{"command":"id"}']),
         ]
     )
     for event in events:
@@ -241,7 +241,7 @@ def test_a_message_that_only_the_terminal_event_has_does_not_repeat_another() ->
 @pytest.mark.parametrize("size", [4, 1000])
 def test_items_that_overlap_without_indexes(size: int) -> None:
     out = repaired(written(llama_cpp(f"Here.{SECTION}Done.", size)))
-    native = CALLED | {"call_id": "call_2"}
+    native = CALLED | {"call_id": "call_2", "arguments": '{"command":"id"}'}
     said = [text("Hm.", "reasoning"), text("Here."), CALLED, text("Done."), native]
     assert output_of(out) == said
     clean = written(llama_cpp("Clean.", size))

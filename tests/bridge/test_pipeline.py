@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.bridge.reply.pipeline import BridgePipeline
+from dragoman.bridge.reply.pipeline import BridgePipeline, answer
 from dragoman.bridge.responses.dialects import OPENAI
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.pending import Policy
+from dragoman.repair.policy import Policy
+from dragoman.wire.chat_end import EARLY
 from dragoman.wire.sse import Frame
 from fixtures.regenerate import NOW, chat_fixtures, request
 from tests.repair.formats.turns import DECLARED
@@ -22,7 +23,7 @@ from tests.repair.test_native_calls import stream as native_stream
 from tests.repair.test_told_back import MODELS, cuts, every_document
 from tests.repair.turns import REQUEST
 
-from .grammar import check
+from .grammar import check, check_prefix
 from .replying import call, calls, ended, feed_body, new_reply, text
 from .replying import chunk as chat_chunk
 from .replying import sse as chat_sse
@@ -90,12 +91,12 @@ def test_after_a_fault_there_is_one_end(monkeypatch: pytest.MonkeyPatch, nth: in
     repair, reply = stage(LEAK), new_reply(Evidence())
     feed, calls = repair.feed, 0
 
-    def faulty(frame: Frame, *, asked: bool = False) -> list[Frame]:
+    def faulty(frame: Frame) -> list[Frame]:
         nonlocal calls
         calls += 1
         if calls == nth:
             raise ValueError("a fault")
-        return feed(frame, asked=asked)
+        return feed(frame)
 
     monkeypatch.setattr(repair, "feed", faulty)
     pipeline = BridgePipeline(reply, repair)
@@ -116,21 +117,56 @@ def test_a_native_call_that_carries_a_leak_is_one_item(shape: str) -> None:
     assert items == meant(shape)
 
 
-def test_an_upstream_that_breaks_off_fails_the_turn() -> None:
-    pipeline = BridgePipeline(new_reply(Evidence()), None)
-    frames = pipeline.reply.open()
-    frames += pipeline.feed(b'data: {"choices":[{"delta":{"content":"hello"}}]}\n\n')
-    frames += pipeline.give_up("gone")
+HALF = chat_sse([text("Let me"), text(" see. <|tool_")], done=False)
+BREAKS = {"gone": "The upstream broke off: gone (connection error)", "": EARLY}
+"""What the upstream's connection says, if it breaks, and why the client's reply breaks off then."""
+
+
+@pytest.mark.parametrize("gone", BREAKS)
+def test_a_break_stays_a_break_after_what_was_held(gone: str) -> None:
+    pipeline = BridgePipeline(new_reply(Evidence()), stage(LEAK))
+    frames = pipeline.reply.open() + pipeline.feed(HALF)
+    frames += pipeline.give_up(gone) if gone else pipeline.close()
+    assert pipeline.broken == BREAKS[gone]
+    story = check_prefix(frames, OPENAI)
+    assert story.deltas == {0: "Let me see. <|tool_"}
+    assert not any("done" in event["type"] for event in story.events)
+
+
+@pytest.mark.parametrize("gone", BREAKS)
+def test_where_a_reply_cannot_be_broken_off_a_break_fails_the_turn(gone: str) -> None:
+    pipeline = BridgePipeline(new_reply(Evidence()), None, breaks=False)
+    frames = pipeline.reply.open() + pipeline.feed(HALF)
+    frames += pipeline.give_up(gone) if gone else pipeline.close()
     response = check(frames, OPENAI).response
-    assert response["status"] == "failed"
-    assert "gone" in json.dumps(response["error"])
+    assert (response["status"], response["error"]["message"]) == ("failed", BREAKS[gone])
+    assert not pipeline.broken
 
 
-def test_a_document_is_handed_out_to_be_read() -> None:
-    pipeline = BridgePipeline(new_reply(Evidence()), None, max_document=100)
-    pipeline.reply.open()
-    assert pipeline.feed(b'{"choices"') + pipeline.feed(b": []}") + pipeline.close() == []
-    assert pipeline.document == b'{"choices": []}'
+@pytest.mark.parametrize("gone", BREAKS)
+def test_after_its_finish_reason_a_turn_is_whole(gone: str) -> None:
+    pipeline = BridgePipeline(new_reply(Evidence()), stage(LEAK))
+    frames = pipeline.reply.open() + pipeline.feed(HALF + chat_sse(ended()[:1], done=False))
+    frames += pipeline.give_up(gone) if gone else pipeline.close()
+    assert check(frames, OPENAI).response["status"] == "completed"
+    assert not pipeline.broken
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("body", [b"", HALF])
+def test_a_whole_reply_that_ends_early_is_an_http_error(body: bytes, stream: bool) -> None:
+    given = answer(new_reply(Evidence()), body, status=200, stream=stream, repair=stage(LEAK))
+    assert (given.status, given.stream) == (502, False)
+    assert json.loads(given.body)["error"]["code"] == "server_error"
+
+
+def test_a_document_is_converted_once_it_is_whole() -> None:
+    pipeline = BridgePipeline(new_reply(Evidence()), None, max_document=1000)
+    frames = pipeline.reply.open()
+    body = json.dumps({"choices": [{"message": {"content": "Hi."}, "finish_reason": "stop"}]})
+    assert pipeline.feed(body[:20].encode()) + pipeline.feed(body[20:].encode()) == []
+    response = check(frames + pipeline.close(), OPENAI).response
+    assert response["output"][0]["content"][0]["text"] == "Hi."
 
 
 def test_a_document_that_is_too_large_fails_the_turn() -> None:

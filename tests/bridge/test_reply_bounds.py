@@ -14,7 +14,7 @@ from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.responses.dialects import OPENAI
 from dragoman.notes import Evidence
 from dragoman.wire.json_codec import dumps
-from dragoman.wire.sse import encode
+from dragoman.wire.sse import FrameSplitter, encode
 
 from .replying import call, calls, chunk, feed, text, turn
 
@@ -78,8 +78,7 @@ def new() -> ReplyConverter:
 def test_whatever_comes_without_end_ends_the_turn(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_TEXT", BOUND)
-    monkeypatch.setattr(module, "MAX_ENTRIES", BOUND)
+    monkeypatch.setattr(module, "MAX_SIZE", BOUND)
     reply = new()
     for value in BEGINS.get(what, []):
         feed(reply, encode(dumps(value)))
@@ -115,3 +114,21 @@ def test_a_long_reply_takes_little_more_than_its_text(what: str) -> None:
     taken, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert taken < 3 * FED * len("word ")
+
+
+@pytest.mark.parametrize(
+    "nothing", [b"\n", b":\n\n", b"data:\n\n", b"data: 1\n\n", b'data: {"choices": [{}]}\n\n']
+)
+def test_what_carries_nothing_ends_the_turn(
+    nothing: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_EMPTY", BOUND)
+    reply, splitter = new(), FrameSplitter()
+    for size in (BOUND * 2 // 3, BOUND * 2 // 3):
+        for frame in [*splitter.feed(nothing * (size // len(nothing))), encode(dumps(text("a")))]:
+            feed(reply, frame)
+    assert not reply.writer.ended, "a text came in between"
+    for frame in splitter.feed(nothing * (BOUND // len(nothing) + 9)):
+        feed(reply, frame)
+    assert reply.writer.ended
+    assert reply.error is not None

@@ -12,11 +12,10 @@ try:
     from openai.types.responses import Response
 except ImportError:  # it cannot be installed beside mitmproxy 11
     Response = None  # type: ignore[assignment, misc]
-from dragoman.bridge.native.reply_repair import repairing_whole
+from dragoman.bridge.native.reply_repair import repair_whole
 from dragoman.bridge.native.request_tools import RequestTools
 from dragoman.notes import Evidence
-from dragoman.repair.pending import Policy
-from dragoman.wire.slices import drained
+from dragoman.repair.policy import Policy
 
 from .hosts import HOSTS, OPENAI, VLLM, Host, Said
 from .test_stream_repair import CALLED, CLEAN, DSML, REQUEST, SECTION, shown, text
@@ -25,8 +24,8 @@ Json = dict[str, Any]
 
 
 def repaired(body: bytes, request: Json | None = REQUEST) -> bytes:
-    tools = drained(RequestTools.reading(request))
-    return drained(repairing_whole(body, tools, Policy(), Evidence(), 1_700_000_000))
+    tools = RequestTools.of_request(request)
+    return repair_whole(body, tools, Policy(), Evidence(), 1_700_000_000)
 
 
 def reply(host: Host, said: Said, **more: Any) -> Json:

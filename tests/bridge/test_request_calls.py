@@ -6,10 +6,17 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.native.request_calls import renaming_calls
+from dragoman.bridge.cure.chat_request import cure_request
+from dragoman.bridge.cure.tool_names import ToolNames
+from dragoman.bridge.model_families import family_of
+from dragoman.bridge.native.request_calls import rename_calls
+from dragoman.bridge.request.convert import convert_request
+from dragoman.notes import Evidence
+from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.wire.slices import drained
 
 Json = dict[str, Any]
+KIMI = family_of("kimi-k2.7")
 
 
 def call(call_id: str, name: str = "bash", **more: Any) -> Json:
@@ -23,7 +30,9 @@ def output(call_id: str) -> Json:
 
 def renamed(model: str, items: list[Json], **more: Any) -> list[str]:
     request = {"model": model, "input": items, **more}
-    return [item["call_id"] for item in drained(renaming_calls(request))[0]["input"]]
+    return [
+        item["call_id"] for item in rename_calls(request, ToolNames(KIMI, Evidence()))[0]["input"]
+    ]
 
 
 TURNS = [
@@ -65,10 +74,11 @@ def test_what_needs_no_other_ids_is_the_same_object() -> None:
         {"model": "kimi-k2.7", "input": TURNS, "previous_response_id": "resp_1"},
         {"model": 1, "input": TURNS},
     ):
-        same, changed = drained(renaming_calls(request))
+        same, changed = rename_calls(request, ToolNames(KIMI, Evidence()))
         assert same is request
         assert changed == 0
-    assert drained(renaming_calls({"model": "kimi-k2.7", "input": TURNS}))[1] == 3
+    names = ToolNames(KIMI, Evidence())
+    assert rename_calls({"model": "kimi-k2.7", "input": TURNS}, names)[1] == 3
 
 
 def test_an_id_of_the_models_own_stays_and_no_other_call_gets_it() -> None:
@@ -78,3 +88,40 @@ def test_an_id_of_the_models_own_stays_and_no_other_call_gets_it() -> None:
     assert renamed("kimi-k2.7", [*mixed, *again]) == ids
     turns = [call("bash:1"), call("call_a"), output("bash:1"), call("bash:1")]
     assert renamed("kimi-k3", turns) == ["bash:1", "bash:2", "bash:1", "bash:1"]
+
+
+FUNCTIONS = [{"type": "function", "name": name, "parameters": {}} for name in ("bash", "read")]
+
+
+@pytest.mark.parametrize("api", ["chat", "bridge", "native"])
+def test_an_id_of_the_clients_still_names_the_tool_of_its_call(api: str) -> None:
+    items = [call("call_1"), call("call_2", "read"), call("call_3"), call("call_3", "read")]
+    items += [output(f"call_{number}") for number in (1, 2, 3)]
+    if api == "bridge":
+        request = {"model": "kimi-k2.7", "tools": FUNCTIONS, "input": items}
+        conversion = drained(convert_request(request, unsupported="drop", evidence=Evidence()))
+        tools = conversion.declared()
+    elif api == "native":
+        names = ToolNames(KIMI, Evidence())
+        rename_calls({"model": "kimi-k2.7", "input": items}, names)
+        tools = names.with_aliases(DeclaredTools({"bash": {}, "read": {}}))
+    else:
+        calls = [
+            {"id": item["call_id"], "function": {"name": item["name"], "arguments": "{}"}}
+            for item in items
+            if "name" in item
+        ]
+        messages = [{"role": "assistant", "content": None, "tool_calls": calls}]
+        functions = [{"type": "function", "function": each} for each in FUNCTIONS]
+        chat = {"model": "kimi-k2.7", "tools": functions, "messages": messages}
+        cured = drained(cure_request(chat, KIMI.bridged, Evidence()))
+        tools = cured.tool_names.with_aliases(DeclaredTools.of_request(cured.request))
+    ids = ("call_1", "call_2", "call_3", "functions.bash:0", "functions.read:1", "call_4")
+    names_of = [tools.called.get(call_id) or None for call_id in ids]
+    assert names_of == [
+        "bash",
+        "read",
+        None,
+        *(("bash", "read") if api != "native" else (None, None)),
+        None,
+    ]

@@ -219,7 +219,8 @@ class TestMappingToAnEditor:
     def test_refusals_failures_and_short_answers_have_their_events(self) -> None:
         assert "response.refusal.done" in run([chunk({"refusal": "no"}), *ended()]).types
         assert run([text("a"), *ended("length")]).types[-1] == "response.incomplete"
-        assert run([text("a")], done=False).types[-2:] == ["error", "response.failed"]
+        lost = {"error": {"message": "lost"}}
+        assert run([text("a"), lost]).types[-2:] == ["error", "response.failed"]
 
     def test_annotations_have_their_event(self) -> None:
         element = {"type": "url_citation", "url_citation": {"url": "u", "title": "t"}}

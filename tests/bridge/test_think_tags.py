@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.bridge.reply.think_tags import ThinkSplitter
+from dragoman.bridge.reply.think_tags import SplitText, ThinkSplitter
 
 pieces_of_text = st.lists(
     st.sampled_from(
@@ -81,7 +81,8 @@ def test_what_stands_before_a_closing_tag_alone_was_reasoning_if_that_was_asked_
 ) -> None:
     splitter = ThinkSplitter()
     pieces = splitter.whole(f"So it is.\n{tag}\n\nYes.", asked_for=asked)
-    assert pieces == [("reasoning" if asked else "text", "So it is."), ("text", "Yes.")]
+    thought: list[SplitText] = [("reasoning", "So it is."), ("text", "Yes.")]
+    assert pieces == (thought if asked else [("text", "So it is.\n\n\nYes.")])
     for text in (f"`{tag}`", f"The tag {tag} ends it.", f"<think>{tag}"):
         assert (
             "".join(t for _, t in ThinkSplitter().whole(f"a {text}", asked_for=asked))

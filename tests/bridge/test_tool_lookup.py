@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.bridge.reply.tool_lookup import ToolLookup
 from dragoman.bridge.turn_context import Tool
+from dragoman.repair.declared_tools import ToolLookup
 
 from .converting import function, of_input, user
 
@@ -71,6 +71,29 @@ def test_among_several_none_is_guessed() -> None:
     for spelled in ("read", "functions.read", "READ", "X_Y", "x.y"):
         assert names.find(spelled) is None
     assert names.find("b.read") == Tool("function", "read", "b")
+
+
+def test_the_client_s_own_spelling_counts_before_any_other() -> None:
+    tools = {
+        "a_b__read": Tool("function", "read", "a-b"),
+        "a_b__read_2": Tool("function", "read", "a_b"),
+        "List": Tool("function", "List", "files"),
+        "list": Tool("function", "list"),
+    }
+    names = ToolLookup(tools)
+    assert names.find("a-b.read") is tools["a_b__read"]
+    assert names.find("a_b.read") is tools["a_b__read_2"]
+    assert names.find("List") is tools["List"]
+    assert names.find("a/b/read") is None
+    assert names.find("LIST") is None
+    assert set(names.aliases) == {"a-b.read", "a_b.read", "List", "files.List", "list"}
+
+
+def test_many_words_in_a_namespace_do_not_add_up() -> None:
+    words = "_".join(f"w{n}" for n in range(20_000))
+    tool = Tool("function", "read", words)
+    names = ToolLookup({"r": tool})
+    assert names.find(f"{words}/READ") is names.find("READ") is names.find("R") is tool
 
 
 @pytest.mark.parametrize("model", ["some-model", "kimi-k2.5"])

@@ -176,6 +176,23 @@ def test_audio_is_no_text_though_a_string_holds_it(part: Json, wrap: Any) -> Non
     assert any(note.startswith("left out") for note in made.notes)
 
 
+SOUND = {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}
+
+
+@pytest.mark.parametrize("wrap", [lambda part: part, json.dumps, lambda part: {"content": part}])
+@pytest.mark.parametrize("output_type", ["function_call_output", "custom_tool_call_output"])
+def test_audio_of_a_tool_is_one_line_that_says_what_was_left_out(
+    wrap: Any, output_type: str
+) -> None:
+    content = wrap([TEXT, SOUND, {"type": "input_text", "text": "after"}])
+    made = of_input(user("x"), call("a", "listen"), output("a", content, output_type))
+    assert len(made.messages) == 3  # no message of the user's with it
+    before, line, after = made.messages[2]["content"].split("\n")
+    assert (before, after) == (TEXT["text"], "after")
+    assert line == "[Audio was left out: it cannot be sent from here.]"
+    assert "left out part input_audio" in made.notes
+
+
 def test_a_field_that_is_called_data_is_no_data_for_that() -> None:
     value = {"data": "internationalization", "n": [{"format": "csv", "data": "a,b\n1,2"}]}
     assert json.loads(returned(value).messages[2]["content"]) == value

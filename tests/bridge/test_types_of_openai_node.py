@@ -48,7 +48,7 @@ TURNS: dict[str, list[Any]] = {
     "a call at a limit": [calls(call(0, '{"a":', name="echo", call_id="c")), *ended("length")],
     "a filter": [text("Half"), *ended("content_filter")],
     "a failure": [text("Half"), {"error": {"message": "overloaded", "code": 503}}],
-    "a cut": [calls(call(0, '{"a":', name="echo", call_id="c"))],
+    "a break": [calls(call(0, '{"a":', name="echo", call_id="c"))],
     "usage": [text("a"), *ended(usage=USAGE | {"prompt_tokens_details": {"cached_tokens": 3}})],
 }
 
@@ -96,7 +96,7 @@ def test_every_event_is_of_the_types_of_openai_node(tmp_path: Path) -> None:
     lines = [f'import type {{ ResponseStreamEvent }} from "{TYPES}.js";']
     kinds = set()
     for number, (name, turn) in enumerate(TURNS.items()):
-        events = [typed(event) for event in run(turn, done="cut" not in name).story.events]
+        events = [typed(event) for event in run(turn, done="break" not in name).story.events]
         kinds |= {event["type"] for event in events}
         told = json.dumps(events, ensure_ascii=False, indent=1)
         lines.append(f"export const turn{number}: ResponseStreamEvent[] = {told};")

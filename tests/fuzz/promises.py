@@ -10,23 +10,20 @@ from collections.abc import Iterable
 from typing import Any
 
 from dragoman.bridge.reply.converter import ReplyConverter
-from dragoman.bridge.reply.pipeline import answering
+from dragoman.bridge.reply.pipeline import answer
 from dragoman.bridge.request.convert import Conversion
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.bridge.turn_context import TurnContext
 from dragoman.inspect.outcome import headline, outcome_of
-from dragoman.inspect.summary import TurnSummary
-from dragoman.notes import Evidence
+from dragoman.notes import Evidence, TurnFacts
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.pending import Policy
+from dragoman.repair.policy import Policy
 from dragoman.wire.errors import Refused, error_json, http_error
 from dragoman.wire.json_codec import dumps, loads
-from dragoman.wire.slices import drained
 from dragoman.wire.sse import Frame, FrameSplitter
 from tests.bridge.converting import convert
-from tests.bridge.grammar import check
-from tests.bridge.replying import feed, feed_body
+from tests.bridge.replying import checked, feed, feed_body
 from tests.repair.streams import repair_whole, summarize
 
 Json = dict[str, Any]
@@ -170,7 +167,8 @@ def a_stream_is_repaired(
 def a_stream_is_bridged(
     frames: Iterable[Frame], dialect: Dialect = OPENAI, turn: TurnContext | None = None
 ) -> None:
-    """Whatever the frames, a legal stream with one terminal comes of them."""
+    """Whatever the frames, a legal stream comes of them: with one terminal, or none if it breaks
+    off."""
     evidence = Evidence()
     reply = _reply(dialect, turn, evidence)
     out = reply.open()
@@ -178,8 +176,7 @@ def a_stream_is_bridged(
         out += feed(reply, frame)
         if len(out) < MAX_WITH_HEARTBEATS:
             out += reply.heartbeat()
-    story = check(out + reply.close(), dialect)
-    assert story.response == reply.response
+    checked(out + reply.close(), reply, dialect)
     told(evidence)
 
 
@@ -188,11 +185,10 @@ def a_whole_reply_is_repaired_and_bridged(body: bytes, dialect: Dialect = OPENAI
     evidence = Evidence()
     repaired = repair_whole(body, DeclaredTools.of_request(TOOLS), Policy(), evidence, NOW)
     reply = _reply(dialect, None, evidence)
-    check(feed_body(reply, repaired), dialect)
+    checked(feed_body(reply, repaired), reply, dialect)
     told(evidence)
     for status in (200, 307, 400, 500):
-        work = answering(_reply(dialect, None), body, status=status, stream=False)
-        given = drained(work)
+        given = answer(_reply(dialect, None), body, status=status, stream=False)
         loads(given.body)
         assert given.status in (status, 502)
 
@@ -208,7 +204,7 @@ def an_error_is_told(status: int, body: bytes) -> None:
 
 def a_headline_is_found(body: bytes) -> None:
     """What is told of a reply is one printable line, whatever is in it."""
-    seen = TurnSummary(summarize(body), summarize(body))
+    seen = TurnFacts(summarize(body), summarize(body))
     line = headline(outcome_of(seen, Evidence()), "repair", seen, Evidence())
     assert line.isprintable() and len(line) < 2000
 

@@ -18,7 +18,6 @@ from dragoman.inspect.pages.diff import diff_page
 from dragoman.inspect.pages.request import request_page
 from dragoman.inspect.pages.turn import turn_page
 from dragoman.inspect.pages.upstream import upstream_page
-from dragoman.inspect.redact import Redaction
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import (
     Arguments,
@@ -31,7 +30,7 @@ from dragoman.repair.events import (
 )
 from dragoman.repair.formats import ALL
 from dragoman.repair.formats.kimi_k2 import MARKERS
-from dragoman.repair.pending import Policy
+from dragoman.repair.policy import Policy
 from dragoman.wire.json_codec import NotJson, dumps, loads
 from fixtures.server import FOLDER
 from tests.fuzz.promises import (
@@ -156,11 +155,8 @@ def values(data: bytes) -> None:
 
 
 def report(data: bytes) -> None:
-    """What is shown to a person, and what is written without secrets."""
+    """What is shown to a person."""
     upstream, _, client = data.partition(b"\n\n\n\n")
-    for shown in (upstream, client):
-        without = Redaction(["authorization-of-the-flow"]).body(shown)
-        assert len(without) >= 0
     exchange = Exchange("bridge", upstream, client, upstream, client)
     for page in (turn_page, upstream_page, diff_page, request_page):
         for line in page(exchange):

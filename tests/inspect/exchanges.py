@@ -11,7 +11,7 @@ from dragoman.inspect.pages.page import Page
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.pending import Policy
+from dragoman.repair.policy import Policy
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import FrameSplitter
 from fixtures.server import FOLDER

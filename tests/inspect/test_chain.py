@@ -1,25 +1,17 @@
-"""Turns of one conversation are found by what they say, or by the response that they name."""
+"""Turns of one conversation are found by what they say."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from dragoman.inspect.chain import Turn, turn_of, turns_of_chain
+from dragoman.inspect.chain import History, history_of, turns_of_chain
 from tests.inspect.exchanges import same
 
 
-def chat(*messages: str) -> Turn:
+def chat(*messages: str) -> History:
     said = [{"role": "user", "content": text} for text in messages]
-    return turn_of(same(b"", request=json.dumps({"messages": said}).encode()))
-
-
-def response(name: str, previous: str = "") -> Turn:
-    request: dict[str, Any] = {"input": f"asked by {name}"}
-    if previous:
-        request["previous_response_id"] = f"resp_{previous}"
-    reply = b'event: response.created\ndata: {"response":{"id":"resp_%s"}}\n\n' % name.encode()
-    return turn_of(same(reply, request=json.dumps(request).encode()))
+    return history_of(same(b"", request=json.dumps({"messages": said}).encode()))
 
 
 def test_turns_that_begin_with_one_another() -> None:
@@ -30,14 +22,9 @@ def test_turns_that_begin_with_one_another() -> None:
 
 
 def test_a_message_that_is_marked_for_a_cache_is_the_same_message() -> None:
-    def turn(*contents: Any) -> Turn:
+    def turn(*contents: Any) -> History:
         said = [{"role": "user", "content": content} for content in contents]
-        return turn_of(same(b"", request=json.dumps({"messages": said}).encode()))
+        return history_of(same(b"", request=json.dumps({"messages": said}).encode()))
 
     part = {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}
     assert turns_of_chain([turn([part]), turn("a", "b"), turn("b")], 0) == [0, 1]
-
-
-def test_turns_that_name_one_another() -> None:
-    turns = [response("1"), response("2", "1"), response("9"), response("3", "2"), response("4")]
-    assert turns_of_chain(turns, 1) == turns_of_chain(turns, 3) == [0, 1, 3]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import stat
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +12,6 @@ from mitmproxy.test import taddons, tflow
 
 from dragoman.inspect.stats import Stats
 from dragoman.notes import Evidence
-from dragoman.proxy.observe import commands
 from dragoman.proxy.observe.commands import Commands
 from dragoman.proxy.observe.recorder import FlowRecorder
 from fixtures.server import FOLDER
@@ -48,46 +44,12 @@ def run(flow: http.HTTPFlow, command: str, *arguments: str, stats: Stats | None 
         return context.master.commands.execute(" ".join([command, *arguments]))
 
 
-def test_a_flow_is_exported_for_the_user_alone(tmp_path: Path) -> None:
-    folder = tmp_path / "new" / "turn"
-    told = run(recorded(), "dragoman.export", "@focus", str(folder))
-    assert str(folder) in told[0]
-    assert {path.name for path in folder.iterdir()} == {"request.json", "upstream.sse", "chat.sse"}
-    assert (folder / "chat.sse").read_bytes() == (FIXTURE / "chat.sse").read_bytes()
-    assert KEY not in (folder / "request.json").read_text()
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
-
-
-def test_an_export_never_overwrites(tmp_path: Path) -> None:
-    (tmp_path / "mine").write_text("precious")
-    for path in (tmp_path, tmp_path / "mine", tmp_path / "mine" / "below"):
-        with pytest.raises(exceptions.CommandError):
-            run(recorded(), "dragoman.export", "@focus", str(path))
-    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
-    assert (tmp_path / "mine").read_text() == "precious"
-
-
-@pytest.mark.parametrize("command", ["dragoman.export", "dragoman.replay"])
-def test_what_cannot_be_is_refused_in_words(command: str, tmp_path: Path) -> None:
-    path = [str(tmp_path / "x")] if command.endswith("export") else []
+def test_a_flow_without_a_record_is_refused_in_words() -> None:
     with pytest.raises(exceptions.CommandError, match="does not watch"):
-        run(tflow.tflow(resp=True), command, "@focus", *path)
-    with pytest.raises(exceptions.CommandError, match="not kept whole"):
-        run(recorded(limit=100), command, "@focus", *path)
-    assert not (tmp_path / "x").exists()
+        run(tflow.tflow(resp=True), "dragoman.chain", "@focus")
 
 
-def test_a_flow_is_replayed() -> None:
-    (line,) = run(recorded(), "dragoman.replay", "@focus")
-    assert line.startswith("reply: unchanged")
-
-
-@pytest.mark.parametrize("at_once", [commands.AT_ONCE, 0])
-def test_the_flows_of_a_conversation_are_shown_alone(
-    monkeypatch: pytest.MonkeyPatch, at_once: int
-) -> None:
-    monkeypatch.setattr(commands, "AT_ONCE", at_once)
+def test_the_flows_of_a_conversation_are_shown_alone() -> None:
     flows = [recorded() for _ in range(4)]
     request = json.loads(flows[0].request.content or b"")
     answer = {"role": "assistant", "content": "Yes."}
@@ -99,19 +61,12 @@ def test_the_flows_of_a_conversation_are_shown_alone(
     flows[2].request.host = "elsewhere"
     shown = view.View()
 
-    async def chain(of: str) -> str:
-        before = list(shown)
-        line = context.master.commands.execute(f"dragoman.chain {of}")[0]
-        while not at_once and list(shown) == before:
-            await asyncio.sleep(0)
-        return str(line)
-
     with taddons.context(shown, Commands(Stats())) as context:
         shown.add(flows)
-        told = asyncio.run(chain(f"@{flows[1].id}"))
-        assert told.startswith("2 flows: ~meta chain_" if at_once else "These are many")
+        told = context.master.commands.execute(f"dragoman.chain @{flows[1].id}")[0]
+        assert told.startswith("2 flows: ~meta chain_")
         assert list(shown) == flows[:2]
-        asyncio.run(chain("@focus"))
+        context.master.commands.execute("dragoman.chain @focus")
         assert list(shown) == [flows[0], flows[1], flows[3]]
 
 

@@ -15,7 +15,7 @@ from mitmproxy import exceptions
 
 from dragoman.inspect.outcome import Outcome
 from dragoman.inspect.stats import Stats
-from dragoman.inspect.summary import ReplySummary
+from dragoman.notes import ReplyFacts
 from dragoman.proxy.observe.metrics import Metrics
 from tests.inspect.test_stats import NATIVE_ID, count
 
@@ -51,7 +51,7 @@ def scrape(port: int) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
 
 
 def test_prometheus_reads_what_was_counted(stats: Stats, metrics: Metrics) -> None:
-    seen = ReplySummary(parsed=True, input_tokens=7)
+    seen = ReplyFacts(parsed=True, input_tokens=7)
     count(stats, leaked=[NATIVE_ID] * 2, upstream=seen, first_token=0.4)
     failed = Outcome("failed", "server_error")
     leaked = [("dsml", "plain name")] * 2
@@ -82,7 +82,7 @@ def test_prometheus_reads_what_was_counted(stats: Stats, metrics: Metrics) -> No
         ("dragoman_duration_seconds_sum", model, 2.0),
     ):
         assert found[name, frozenset(wanted.items())] == value, name
-    count(stats, upstream=ReplySummary(parsed=True, input_tokens=1))
+    count(stats, upstream=ReplyFacts(parsed=True, input_tokens=1))
     assert (
         scrape(port)["dragoman_tokens_total", frozenset((model | {"direction": "input"}).items())]
         == 8

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from dragoman.bridge.envelope import seal
 from dragoman.inspect.outcome import outcome_of
-from dragoman.inspect.summary import summarizing_both
-from dragoman.notes import Evidence
-from dragoman.wire.slices import drained
+from dragoman.notes import Evidence, TurnFacts
+from dragoman.wire.reply_reader import read_reply
 from tests.inspect.exchanges import exchange
 from tests.repair.streams import chunk, sse
 
@@ -28,7 +28,15 @@ ERROR = {"error": {"message": "m", "type": "engine_overloaded"}}
 SEARCHED = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
 SAID = {"type": "message", "content": [{"type": "output_text", "text": "Hi"}]}
 CALLED = {"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}}
+COMPACTED = {"type": "compaction", "encrypted_content": seal("So far.")}
+SEALED = {"type": "compaction", "encrypted_content": "gAAAA"}
 LONG = "long " * 300_000
+
+
+def facts(upstream: bytes, client: bytes = b"") -> TurnFacts:
+    """Of both sides of a reply, the same without a `client`'s."""
+    of_upstream = read_reply(upstream).facts
+    return TurnFacts(of_upstream, read_reply(client).facts if client else of_upstream)
 
 
 def stream(*deltas: dict[str, Any], finish: str = "stop") -> bytes:
@@ -60,8 +68,7 @@ def test_how_a_turn_ended(body: bytes, wanted: str, job: Any) -> None:
         tools = [{"type": "function", "name": "bash", "parameters": {}}]
         request = REQUEST | {"input": "x", "tools": tools}
     passed = exchange(json.dumps(request).encode(), body, job=job)
-    sides = (passed.upstream_reply, b""), (passed.client_reply, b"")
-    seen = drained(summarizing_both(*sides))
+    seen = facts(passed.upstream_reply, passed.client_reply)
     assert str(outcome_of(seen, Evidence())) == wanted
 
 
@@ -73,16 +80,17 @@ def test_how_a_turn_ended(body: bytes, wanted: str, job: Any) -> None:
         ({"error": "m"}, 200, "✗ error"),
         ({"object": "response", "output": [SEARCHED, SAID]}, 200, "✓ text"),
         ({"object": "response", "output": [SEARCHED, CALLED]}, 200, "✓ 1 call shell"),
+        ({"object": "response", "output": [COMPACTED]}, 200, "✓ compaction"),
+        ({"object": "response", "output": [SEALED]}, 200, "✓ compaction"),
         ({"object": "response", "status": "cancelled", "output": []}, 200, "✗ cancelled"),
     ],
 )
 def test_how_a_whole_reply_ended(body: dict[str, Any], status: int, wanted: str) -> None:
-    side = json.dumps(body).encode(), b""
-    seen = drained(summarizing_both(side, side))
+    seen = facts(json.dumps(body).encode())
     assert str(outcome_of(seen, Evidence(), status=status)) == wanted
 
 
 def test_what_is_no_reply_of_an_llm_is_no_answer() -> None:
-    seen = drained(summarizing_both((b"{}", b""), (b"{}", b"")))
+    seen = facts(b"{}")
     assert str(outcome_of(seen, Evidence())) == "– no reply of an LLM"
     assert str(outcome_of(seen, Evidence(), status=502)) == "✗ HTTP 502"

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from dragoman.inspect.outcome import outcome_of
-from dragoman.inspect.refused_calls import MAX_READ, counting_refused, streamed_calls
 from dragoman.inspect.stats import Stats
-from dragoman.inspect.summary import TurnSummary
-from dragoman.notes import Evidence
+from dragoman.notes import Evidence, TurnFacts
+from dragoman.proxy.observe.monitor import refused
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.wire.slices import drained
+from dragoman.wire.reply_reader import read_reply
 from tests.repair.streams import chunk, repair, sse, summarize
 
 SCHEMA = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
@@ -45,9 +44,8 @@ def escaped(chunks: list[Any]) -> bytes:
 
 def figures(body: bytes, client: bytes, tools: DeclaredTools, evidence: Evidence) -> dict[str, int]:
     """What is counted of the turn, and its leaked calls by their format."""
-    seen = TurnSummary(summarize(client), summarize(client))
-    refused = drained(counting_refused(body, tools, evidence, seen))
-    seen = TurnSummary(seen.upstream, seen.client, refused)
+    seen = TurnFacts(summarize(client), summarize(client))
+    seen = TurnFacts(seen.upstream, seen.client, refused(read_reply(body), tools))
     named: dict[str, Any] = {"job": "repair", "host": "h", "model": "m", "times": {}}
     stats = Stats()
     outcome = outcome_of(seen, evidence)
@@ -82,12 +80,7 @@ def turn(**counts: int) -> dict[str, int]:
 )
 def test_the_calls_of_a_stream_are_read(chunks: list[Any], wanted: list[tuple[str, str]]) -> None:
     for body in (sse(chunks), escaped(chunks)):
-        assert drained(streamed_calls(body)) == wanted
-
-
-def test_what_would_take_too_long_is_not_known() -> None:
-    mixed = [head(at % 2, arguments=" ") for at in range(MAX_READ + 1)]
-    assert drained(streamed_calls(sse([head(0), head(1), *mixed]))) == []
+        assert read_reply(body).calls == wanted
 
 
 LEAK = "<|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
@@ -104,7 +97,7 @@ LEAK = "<|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>{}<|tool_
         ([head(0), *cut(0, '{"command": ')], turn(calls=1, refused=1)),
         ([chunk({"content": LEAK})], turn(calls=1, kimi_k2=1, refused=1)),
         (
-            [head(0), more(0, LS), chunk({"content": LEAK.replace("{}", LS)})],
+            [head(0), more(0, LS), chunk({"content": LEAK.replace("{}", LS.replace("ls", "id"))})],
             turn(calls=2, kimi_k2=1),
         ),
     ],

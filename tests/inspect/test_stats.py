@@ -23,8 +23,7 @@ from dragoman.inspect.stats import (
     aligned,
     rows,
 )
-from dragoman.inspect.summary import ReplySummary, TurnSummary
-from dragoman.notes import Evidence
+from dragoman.notes import Evidence, ReplyFacts, TurnFacts
 from dragoman.repair.call_builder import CallBuilder
 from dragoman.repair.call_namer import CallNamer
 from dragoman.repair.call_rule import CallRule
@@ -33,7 +32,7 @@ from dragoman.repair.formats.kimi_k2 import KIMI_K2
 from dragoman.repair.formats.kimi_k2_names import header_of
 
 TEXT, EMPTY = Outcome("answered", "text"), Outcome("empty", "no answer, no call")
-SAID = ReplySummary(parsed=True)
+SAID = ReplyFacts(parsed=True)
 NATIVE_ID = ("kimi_k2", "native id")
 """The format of a leaked call, and how its name was found."""
 
@@ -44,7 +43,7 @@ def count(
     *,
     leaked: Sequence[tuple[str, str]] = (),
     notes: Mapping[str, int] | None = None,
-    upstream: ReplySummary = SAID,
+    upstream: ReplyFacts = SAID,
     calls: int = 0,
     refused: int = 0,
     first_token: float | None = None,
@@ -58,7 +57,7 @@ def count(
         evidence.call("bash", *form)
     for what, number in (notes or {}).items():
         evidence.note(what, "a detail", number)
-    turn = TurnSummary(upstream, ReplySummary(parsed=True, calls=("bash",) * calls), refused)
+    turn = TurnFacts(upstream, ReplyFacts(parsed=True, calls=("bash",) * calls), refused)
     known: dict[str, Any] = {"job": "repair", "host": "api.example.com", "model": "kimi-k2.5"}
     known |= {"streamed": True, "has_tools": False}
     known["times"] = {"first token": first_token, "longest silence": None, "duration": 1.0}
@@ -78,7 +77,7 @@ def test_flows_are_counted_by_what_came_of_them() -> None:
     count(stats)
     count(stats, leaked=[NATIVE_ID, NATIVE_ID], job="bridge", streamed=False)
     count(stats, Outcome("failed", "rate_limit_exceeded"))
-    count(stats, Outcome("failed", "refused by Dragoman: x"), upstream=ReplySummary())
+    count(stats, Outcome("failed", "refused by Dragoman: x"), upstream=ReplyFacts())
     count(stats, Outcome("cut", "max tokens"), notes={"dropped": 1})
     count(stats, EMPTY)
     count(stats, notes={"dropped": 1})  # a stray marker
@@ -97,9 +96,9 @@ def test_flows_are_counted_by_what_came_of_them() -> None:
 def test_tokens_add_up_and_unknown_ones_count_nothing() -> None:
     stats = Stats()
     for read, wrote in ((10, 2), (None, 3), (5, None), (-4, 0)):
-        seen = ReplySummary(parsed=True, input_tokens=read, output_tokens=wrote)
+        seen = ReplyFacts(parsed=True, input_tokens=read, output_tokens=wrote)
         count(stats, upstream=seen)
-    seen = ReplySummary(parsed=True, input_tokens=4)
+    seen = ReplyFacts(parsed=True, input_tokens=4)
     count(stats, upstream=seen, host="other", model="m", first_token=1.0)
     told = table(stats)
     assert (told["tokens in"], told["tokens out"]) == ("19", "5")
@@ -123,7 +122,7 @@ def test_hosts_and_models_are_compared() -> None:
 @pytest.mark.parametrize("tools", [True, False])
 def test_a_turn_is_one_with_tools_whose_reply_can_be_read(tools: bool) -> None:
     stats = Stats()
-    count(stats, calls=1, has_tools=tools, upstream=ReplySummary(parsed=not tools))
+    count(stats, calls=1, has_tools=tools, upstream=ReplyFacts(parsed=not tools))
     counts = stats.snapshot().counts
     model = ("api.example.com", "kimi-k2.5")
     for family in ("tool_turns", "calls", "refused_calls", "silent_turns"):
@@ -200,7 +199,7 @@ def test_forms_are_read_from_the_evidence_of_repair() -> None:
     tools = DeclaredTools({"bash": {}, "x" * 120: {}})
     namer = CallNamer(tools)
     namer.begin(KIMI_K2, CallRule("any"))
-    calls = CallBuilder(evidence, 0, tools)
+    calls = CallBuilder(evidence, 0, tools, set())
     for header in ("functions.bash:0", "bash:1", "functions.bash:2", f"{'x' * 120}:3", "odd.one:1"):
         for start in namer.header(header_of(header, tools, arguments=True)) or ():
             calls.start(start)

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import json
 import os
+import re
 import selectors
 import shutil
 import subprocess
@@ -21,6 +22,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from dragoman.repair.formats import FORMATS
 from tests.live import forking
 from tests.live.forking import Forked, Forker
 from tests.live.mitmdump import ROOT
@@ -29,6 +31,8 @@ SCRIPTS = ROOT / "tests" / "clients"
 PYTHON = ROOT / ".venv-clients" / "bin" / "python"
 HEAVY = SCRIPTS / "heavy" / "node_modules"
 TIMEOUT = 30.0
+MARKERS = "|".join(re.escape(text) for each in FORMATS for text in each.beginnings)
+"""An expression for what begins markers of all formats, which no client may show."""
 
 not_run: list[str] = []
 """What was missing, once for each test that could not run for it."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from dragoman.bridge.responses.dialects import DIALECTS
-from dragoman.wire.sse import FrameSplitter
+from dragoman.wire.sse import Frame, FrameSplitter
 from fixtures.server import Reply, Upstream
 from fixtures.wire import Request
-from tests.bridge.grammar import Story, check
+from tests.bridge.grammar import Story, check, check_prefix
 from tests.live import wire
 from tests.live.mitmdump import Mitmdump
 
@@ -56,13 +56,25 @@ class Exchange:
 
     def story(self, dialect: str = "openai", prior: Sequence[dict[str, Any]] = ()) -> Story:
         """The stream, checked event by event; `prior` are the items of a response resumed."""
-        assert (self.reply.status, self.reply.complete) == (200, True)
+        assert self.reply.complete
+        return check(self._frames(), DIALECTS[dialect], prior)
+
+    def broken_off(self, dialect: str = "openai") -> Story:
+        """The same of a stream that broke off after whole events, and without a terminal."""
+        assert not self.reply.complete
+        story = check_prefix(self._frames(), DIALECTS[dialect])
+        assert story.response["status"] == "in_progress"
+        assert "error" not in [event["type"] for event in story.events]
+        return story
+
+    def _frames(self) -> list[Frame]:
+        assert self.reply.status == 200
         assert self.reply.header("content-type") == "text/event-stream; charset=utf-8"
         assert self.reply.header("cache-control") == "no-cache"
         splitter = FrameSplitter()
         frames = splitter.feed(self.reply.body)
         assert not splitter.held
-        return check(frames, DIALECTS[dialect], prior)
+        return frames
 
     def error(self, status: int) -> dict[str, Any]:
         """The error of a reply that must be one, in the shape that Responses clients read."""

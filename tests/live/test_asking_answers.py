@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -104,6 +105,89 @@ def test_a_host_that_hangs_is_not_waited_for_long(impatient: Host) -> None:
     assert status_of(impatient.ask()) == 200
     assert impatient.arrived == ["question", "request"]
     impatient.proxy.wait_for_log("asked whether it speaks Responses: no answer in 2 seconds")
+
+
+# A host that starts
+
+
+STREAMED = pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+
+
+@pytest.mark.parametrize("framing", ["close", "length"])
+@STREAMED
+def test_the_turn_whose_question_came_too_early_is_bridged_after_its_own_404(
+    impatient: Host, stream: bool, framing: str
+) -> None:
+    impatient.says(NO_ADDRESS, delay=60)
+    body = REQUEST | {"stream": stream}
+    for arrived in (["question", "request", "chat"], ["chat"]):
+        before = len(impatient.arrived)
+        reply = impatient.ask(body, KEY, path=f";framing={framing}/v1/responses")
+        assert status_of(reply) == 200
+        assert (b"event: response.completed\n" if stream else b'"completed"') in reply.body
+        assert impatient.arrived[before:] == arrived
+    log = impatient.proxy.wait_for_log("bridge · .*; bridged: its host was found to have no")
+    assert "no answer in 2 seconds, so that is not known yet" in log
+
+
+def test_what_is_bridged_late_is_what_the_client_sent(impatient: Host) -> None:
+    """Not what was cured for a host that would speak Responses."""
+    impatient.says(NO_ADDRESS, delay=60)
+    call = {"type": "function_call", "call_id": "call_1", "name": "bash", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "call_1", "output": "x"}
+    body = gzip.compress(json.dumps(REQUEST | {"input": [call, output]}).encode())
+    reply = impatient.ask(body, KEY, ("content-encoding", "gzip"))
+    response_id = json.loads(reply.body.split(b"data: ")[-1])["response"]["id"]
+    items = impatient.ask(b"", KEY, path=f"/v1/responses/{response_id}/input_items", method="GET")
+    assert [item["call_id"] for item in json.loads(items.body)["data"]] == ["call_1", "call_1"]
+
+
+@pytest.mark.parametrize("reply", [NO_MODEL, INVALID, NATIVE, Reply(b"{}", "", 500)])
+def test_any_other_reply_to_a_turn_whose_question_came_too_early_is_the_clients(
+    impatient: Host, reply: Reply
+) -> None:
+    impatient.says(NO_ADDRESS, reply, delay=60)
+    got = impatient.ask()
+    assert (got.status, got.body) == (reply.status, reply.body)
+    assert impatient.arrived == ["question", "request"]
+
+
+def test_a_question_that_is_answered_after_its_time_counts(impatient: Host) -> None:
+    impatient.says(NO_ADDRESS, NO_MODEL, delay=4)
+    assert status_of(impatient.ask()) == 404
+    before = time.monotonic()
+    assert status_of(impatient.ask()) == 404
+    assert time.monotonic() - before < 1.5, "nobody waits for it a second time"
+    assert impatient.arrived == ["question", "request", "request"]
+    impatient.proxy.wait_for_log("HTTP 404, so only Chat Completions: bridged from now on")
+    assert status_of(impatient.ask()) == 200
+    assert impatient.arrived == ["question", "request", "request", "chat"]
+
+
+def test_a_turn_that_is_answered_just_after_its_question_is_bridged(impatient: Host) -> None:
+    impatient.says(NO_ADDRESS, delay=3)
+    assert status_of(impatient.ask(path=";delay=2/v1/responses")) == 200
+    assert impatient.arrived == ["question", "request", "chat"]
+
+
+@pytest.mark.parametrize("http2", [False, True], ids=["http1", "http2"])
+@pytest.mark.parametrize("version", ["HTTP/1.1", "HTTP/2.0"])
+def test_a_turn_is_bridged_late_over_every_kind_of_connection(
+    asked: Asked, asked_tls: Asked, mitmdump: GetMitmdump, http2: bool, version: str
+) -> None:
+    upstream = asked if version == "HTTP/1.1" else asked_tls
+    arguments = "test_constants=proxy.ask_upstream.ANSWER=1", "test_upstream_http2=true"
+    settings = [word for argument in arguments for word in ("--set", argument)]
+    proxy = mitmdump("--mode", f"reverse:{upstream.url}", *settings, scripts=(ADDON, CONTROLS))
+    base = proxy.url.replace("http:", "https:")
+    host = Host(upstream, proxy, base, http2=http2).says(NO_ADDRESS, delay=60)
+    body = json.dumps(REQUEST).encode()
+    headers = (KEY, ("content-length", str(len(body)))) if http2 else (KEY,)
+    for _ in range(2):
+        reply = host.ask(body, *headers)
+        assert status_of(reply) == 200 and b"event: response.completed\n" in reply.body
+    assert host.arrived == ["question", "request", "chat", "chat"]
+    assert {request.http_version for request in host.sent} == {version}
 
 
 def test_a_host_that_breaks_off_says_nothing(host: Host) -> None:

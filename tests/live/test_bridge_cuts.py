@@ -60,14 +60,20 @@ def client(plain_upstream: Upstream, proxy: Mitmdump) -> Client:
 @DIALECT
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("what", OPEN)
-def test_a_failure_hands_nothing_over_that_is_open(
+def test_neither_a_failure_nor_a_break_hands_over_what_is_open(
     bridge: Bridge, what: str, end: str, dialect: str
 ) -> None:
     last, fault = ENDS[end]
     body = sse(OPEN[what][:-1], done=False) + last.encode()
     options = f";cut=event;abort={len(body)}{fault}" if fault else ""
     header = ("x-dragoman-dialect", dialect)
-    story = bridge.ask(Reply(body), REQUEST, header, options=options).story(dialect)
+    exchange = bridge.ask(Reply(body), REQUEST, header, options=options)
+    if not last:
+        story = exchange.broken_off(dialect)
+        added = [event for event in story.events if event["type"].endswith("item.added")]
+        assert len(story.items) == len(added) - 1, "the last one is open"
+        return
+    story = exchange.story(dialect)
     assert story.response["status"] == "failed"
     assert story.response["error"]["code"] == "server_error"
     opened = story.response["output"][-1]

@@ -381,6 +381,7 @@ def test_a_summary_comes_back_as_one_item_that_the_next_turn_opens(
     exchange = bridge.ask("clean_text", body | {"stream": stream})
     (item,) = (exchange.story().response if stream else exchange.json)["output"]
     assert item["type"] == "compaction"
+    bridge.proxy.wait_for_log("✓ compaction · bridge")
     chat = sent(bridge, {"input": [item, {"role": "user", "content": "Go on."}]})
     plain = bridge.ask("clean_text", {**REQUEST, "stream": False}).json
     text = plain["output"][0]["content"][0]["text"]

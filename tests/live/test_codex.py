@@ -17,10 +17,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.repair.formats import MARKERS
 from fixtures.server import FOLDER, Reply, Upstream
 from fixtures.wire import Request
-from tests.live.clients import HEAVY, need, node, run_agent
+from tests.live.clients import HEAVY, MARKERS, need, node, run_agent
 from tests.live.mitmdump import Mitmdump
 from tests.live.responses import to_last_message
 from tests.repair.streams import chunk, sse
@@ -178,7 +177,7 @@ def check_said(items: list[Event], reasoning: str, text: str) -> None:
     said = [(item["type"], item["text"].strip()) for item in items if "text" in item]
     assert said[0] == ("reasoning", reasoning)
     assert said[-1] == ("agent_message", text)
-    assert not MARKERS.search(json.dumps(items, ensure_ascii=False))
+    assert not re.search(MARKERS, json.dumps(items, ensure_ascii=False))
 
 
 @pytest.mark.parametrize(
@@ -320,7 +319,7 @@ def test_after_a_cut_codex_asks_again_as_it_asked_before(
     like = "gpt-6.1-sol" if where == "in a script" else "gpt-5.5"
     codex.configure(f"{name};abort={place};fault={fault};broken=1", like=like)
     done = codex.run("exec", *FLAGS, "Do what you are there for.")
-    codex.proxy.wait_for_log("failed server_error")
+    codex.proxy.wait_for_log("✗ connection broken .*The upstream broke off: ")
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert events[-1]["type"] == "turn.completed"
     first, again, *rest = codex.arrived(name)
@@ -389,3 +388,35 @@ def test_codex_works_at_a_host_that_speaks_responses(codex: Codex) -> None:
     question, *turns = every
     assert question.body == b"{}"
     assert len(turns) == 1
+
+
+QUOTATIONS = {
+    "quoted lines": "It would write:\n\n> {}\n\nI have run nothing.",
+    "an indented block": "It would write:\n\n    {}\n\nI have run nothing.",
+    "an element": "It would write <pre>{}</pre>, and I have run nothing.",
+    "quotation marks": 'It would write "{}", and I have run nothing.',
+}
+CALLS = {
+    "kimi-k2.5": "<|tool_calls_section_begin|><|tool_call_begin|>functions.exec_command:0"
+    '<|tool_call_argument_begin|>{"cmd": "echo run >> ran"}<|tool_call_end|>'
+    "<|tool_calls_section_end|>",
+    "kimi-k3": '<|open|>tools<|sep|><|open|>call tool="exec_command" index="1"<|sep|><|open|>'
+    'argument key="cmd" type="string"<|sep|>echo run >> ran<|close|>argument<|sep|><|close|>call'
+    "<|sep|><|close|>tools<|sep|>",
+}
+
+
+@pytest.mark.parametrize("where", QUOTATIONS)
+@pytest.mark.parametrize("model", CALLS)
+def test_codex_runs_nothing_that_a_model_of_kimi_quotes(
+    codex: Codex, model: str, where: str
+) -> None:
+    text = QUOTATIONS[where].format(CALLS[model])
+    pieces = [chunk({"content": text[at : at + 7]}) for at in range(0, len(text), 7)]
+    name = f"quoted-{model}-{where}".replace(" ", "-")
+    chunks = [{**each, "model": model} for each in [*pieces, chunk({}, "stop")]]
+    codex.upstream.replies[name] = Reply(sse(chunks))
+    items = codex.turn(name)
+    assert not (codex.work / "ran").exists()
+    assert items[-1]["text"] == text
+    assert len(codex.arrived(name)) == 1

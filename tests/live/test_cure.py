@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from fixtures.server import Upstream
 from fixtures.wire import Request
 from tests.live import wire
 from tests.live.clients import Clients, need, node, run_agent
@@ -234,6 +235,28 @@ def test_what_is_sent_again_leaves_as_it_was_edited(
     wire.exchange(f"{proxy.url}/replay", edited.encode())
     eventually(lambda: len(host.requests_of(name)) == 2)
     assert host.requests_of(name)[1].body == edited.encode()
+
+
+@pytest.mark.parametrize("model", ["qwen3-coder", "some-model", "gpt-5.4"])
+def test_arguments_that_a_limit_cut_are_wrapped_for_a_model_of_any_family(
+    plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump], model: str
+) -> None:
+    proxy = mitmdump("--mode", f"reverse:{plain_upstream.url}")
+    cut = '{"command": "git pu'
+    for arguments, meant in (
+        (cut, json.dumps({"invalid_arguments": cut}, separators=(",", ":"))),
+        ('{"a": 1}', '{"a": 1}'),
+    ):
+        function = {"name": "bash", "arguments": arguments}
+        calling = {"role": "assistant", "tool_calls": [{"id": "c", "function": function}]}
+        output = {"role": "tool", "tool_call_id": "c", "content": "?"}
+        body = json.dumps({"model": model, "messages": [USER, calling, output]}, indent=1).encode()
+        url = f"{proxy.url}/clean_text/v1/chat/completions"
+        assert wire.exchange(url, body, headers=[("content-type", "application/json")]).complete
+        sent = plain_upstream.requests[-1]
+        call = sent.json["messages"][1]["tool_calls"][0]
+        assert call["function"]["arguments"] == meant
+        assert (sent.body == body) == (arguments == meant)
 
 
 @pytest.mark.heavy

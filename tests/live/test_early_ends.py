@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import itertools
+import json
 
 import pytest
 
 from fixtures.server import Reply, Upstream
-from tests.live import responses
+from tests.live import raw, responses
 from tests.live.chat import CONTROLS, Chat
 from tests.live.mitmdump import ADDON
 from tests.live.responses import Exchange
-from tests.live.test_dying_upstreams import EARLY, MOMENTS, STREAM, GetMitmdump, check_broken_off
+from tests.live.test_dying_upstreams import (
+    EARLY,
+    MOMENTS,
+    STREAM,
+    GetMitmdump,
+    check_bridged,
+    check_broken_off,
+)
 from tests.repair.streams import chunk, sse
 
 EARLY_ENDS = {
@@ -32,16 +40,20 @@ def plain(plain_upstream: Upstream, mitmdump: GetMitmdump) -> Chat:
     return Chat(plain_upstream, mitmdump(*arguments, scripts=(ADDON, CONTROLS)))
 
 
+@pytest.mark.parametrize("http2", [False, True], ids=["1", "2"])
 @pytest.mark.parametrize("framing", FRAMINGS)
 @pytest.mark.parametrize("at", EARLY_ENDS.values(), ids=EARLY_ENDS)
-def test_a_bridged_stream_that_ends_early_and_well_has_its_terminal(
-    plain: Chat, at: int, framing: str
+def test_a_bridged_stream_that_ends_early_and_well_breaks_off(
+    plain: Chat, at: int, framing: str, http2: bool
 ) -> None:
-    """With `close` no client can tell: that is how such a body always ends."""
-    reply, options = Reply(STREAM[:at]), f";framing={framing}"
-    bridged = plain.ask(reply, options, path="/v1/responses", request=responses.REQUEST)
-    story = Exchange(bridged, []).story()
-    assert story.response["error"]["code"] == "server_error"
+    reply, options = Reply(STREAM[:at]), f";framing={framing};key=early{next(_keys)}x"
+    request, path = responses.REQUEST, "/v1/responses"
+    exchange = Exchange(plain.ask(reply, options, path=path, request=request, http2=http2), [])
+    if at == 0 and framing == "length":  # it ends with its headers
+        assert exchange.error(502)["code"] == "server_error"
+        return
+    check_bridged(exchange, at)
+    plain.proxy.wait_for_log(f"{options[-6:]}.*: ✗ ended early · bridge .*{EARLY}")
 
 
 @pytest.mark.parametrize("http2", [False, True], ids=["1", "2"])
@@ -62,6 +74,17 @@ def test_a_repaired_stream_that_ends_early_and_well_breaks_off(
         got.body, MOMENTS["within a frame"] if 0 < at < MOMENTS["within a call"] else at
     )
     plain.proxy.wait_for_log(f"{options[-6:]}.*: {EARLY}")
+
+
+@pytest.mark.parametrize("options", ["", ";cut=event;fault=reset;abort=300"], ids=["well", "reset"])
+def test_a_client_of_http_1_0_is_sent_the_failure(plain: Chat, options: str) -> None:
+    """How a body ends says nothing to it."""
+    plain.upstream.replies["old"] = Reply(STREAM[:300] if not options else STREAM)
+    body = json.dumps(responses.REQUEST).encode()
+    head = f"POST /old{options}/v1/responses HTTP/1.0\r\nContent-Length: {len(body)}\r\n\r\n"
+    got = raw.send(plain.proxy, head.encode() + body)
+    last = json.loads(got.rpartition(b"data: ")[2])
+    assert (last["type"], last["response"]["error"]["code"]) == ("response.failed", "server_error")
 
 
 DONE = "All of it is [DONE]"

@@ -21,11 +21,12 @@ from dragoman.bridge.reply.converter import ReplyConverter as BridgedReply
 from dragoman.bridge.responses.dialects import DIALECTS
 from dragoman.notes import Evidence
 from dragoman.proxy.flows.bridge_stream import BridgeStream
+from dragoman.proxy.flows.live_stream import ReplyContext
 from dragoman.proxy.flows.repair_stream import RepairStream
 from dragoman.proxy.observe.recorder import FlowRecorder
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.pending import Policy
+from dragoman.repair.policy import Policy
 from dragoman.wire.sse import FrameSplitter
 from fixtures.server import Reply, Upstream
 from tests.bridge.grammar import check
@@ -279,13 +280,8 @@ def test_heartbeats_at_any_moment_keep_the_grammar(
     stream = BridgeStream(
         reply,
         repair(),
-        None,
-        name="",
-        record=record(),
-        heartbeat=1,
-        labelled=True,
+        ReplyContext("", record(), heartbeat=1, waits=False, breaks=False),
         keeps=False,
-        waits=False,
     )
     story = check(FrameSplitter().feed(_run(stream, *steps)), DIALECTS[dialect])
     assert text_of(story.response) in ("I say <|tool_ this ", "I say <|tool_ this")
@@ -298,15 +294,8 @@ def test_comments_at_any_moment_change_nothing_that_is_read(
 ) -> None:
     stream = RepairStream(
         repair(),
-        None,
-        name="",
-        record=record(),
-        heartbeat=1,
-        labelled=True,
-        whole=bytes,
-        waits=False,
+        ReplyContext("", record(), heartbeat=1, waits=False),
         has_end=True,
-        breaks=True,
     )
     out = _run(stream, steps[0], steps[1], False)
     assert read(out.replace(COMMENT, b"")) == read(out)

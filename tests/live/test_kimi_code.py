@@ -6,14 +6,14 @@ It thinks, runs a command, reads its output and answers: two requests to the ups
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from dragoman.repair.formats import MARKERS
 from fixtures.server import Upstream
-from tests.live.clients import HEAVY, need, node, run_agent
+from tests.live.clients import HEAVY, MARKERS, need, node, run_agent
 from tests.live.mitmdump import Mitmdump
 
 KIMI = HEAVY / "@moonshot-ai" / "kimi-code" / "dist" / "main.mjs"
@@ -77,7 +77,7 @@ def test_kimi_code_runs_a_leaked_call_and_answers(
     assert [call["function"]["name"] for call in calls] == ["Bash"]
     assert json.loads(calls[0]["function"]["arguments"]) == {"command": "echo from-the-tool"}
     assert "The command printed from-the-tool." in done.stdout
-    assert not MARKERS.search(done.stdout)
+    assert not re.search(MARKERS, done.stdout)
     _, second = tls_upstream.requests_of(fixture, provider)
     assert second.json["messages"][-1]["role"] == "tool"
     assert "from-the-tool" in json.dumps(second.json["messages"][-1]["content"])

@@ -1,32 +1,38 @@
-"""Requests of many items, through a real mitmdump: served as ever, up to their limits."""
+"""Requests of many items, through a real mitmdump: served up to their bounds, which are named to
+the client where a request is converted, and on record where it passes."""
 
 from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dragoman.proxy.flows.bridge_turn import MAX_PLAIN
+from dragoman.wire.request_bounds import MAX_BODY, MAX_ITEMS
+from fixtures.server import Upstream
+from tests.live import wire
+from tests.live.chat import fixture_bytes
+from tests.live.mitmdump import ADDON, Mitmdump
 from tests.live.responses import REQUEST, Bridge
 
+GetMitmdump = Callable[..., Mitmdump]
+TICKER = Path(__file__).with_name("ticker.py")
+LONGEST = 2000
+"""Milliseconds for which nobody else is served: 100 on a computer that has nothing else to do."""
 MESSAGE = {"role": "user", "content": "x"}
+CALL = {"type": "function_call", "call_id": "c", "name": "bash", "arguments": '{"a": 1}'}
+OUTPUT = {"type": "function_call_output", "call_id": "c", "output": "x"}
+PART = {"type": "input_text", "text": "x"}
 TOOL = {"type": "function", "name": "bash", "parameters": {}}
-
-
-@pytest.mark.slow
-def test_a_body_that_is_too_large_is_refused_in_words(bridge: Bridge) -> None:
-    body = json.dumps(REQUEST | {"input": "x" * MAX_PLAIN}).encode()
-    exchange = bridge.ask("clean_text", body)
-    error = exchange.error(413)
-    assert error["code"] == "request_too_large"
-    assert f"{MAX_PLAIN:,} bytes" in error["message"]
-    assert exchange.sent == []
+PARAMETERS = {"type": "object", "properties": {f"a{n}": {"type": "string"} for n in range(80)}}
+DEEP = json.loads("[" * 150 + "]" * 150)
 
 
 def test_many_items_arrive_in_their_order(bridge: Bridge) -> None:
-    items = [{"role": "user", "content": f"number {n} ü"} for n in range(50_000)]
+    items = [{"role": "user", "content": f"number {n} ü"} for n in range(MAX_ITEMS)]
     body = gzip.compress(json.dumps(REQUEST | {"input": items}).encode())
     exchange = bridge.ask("clean_text", body, ("content-encoding", "gzip"))
     exchange.story()
@@ -35,21 +41,70 @@ def test_many_items_arrive_in_their_order(bridge: Bridge) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("fields", "says"),
-    [
-        ({"input": [MESSAGE | {"content": [1] * 50_000}]}, "50,000"),
-        ({"tools": [TOOL] * 20_001}, "20,000"),
-        ({"input": [MESSAGE] * 800_001}, "800,000"),
-        ({"input": [[]] * 1_000_001}, "1,000,000"),
-    ],
-    ids=["values of an item", "tools", "items", "values"],
-)
+BEYOND: list[tuple[dict[str, Any], str]] = [
+    ({"input": "x" * MAX_BODY}, "33,554,432 bytes"),
+    ({"input": [MESSAGE | {"content": [1] * 20_001}]}, "20,000 parts"),
+    ({"tools": [TOOL] * 2_001}, "2,000 tools"),
+    ({"input": [MESSAGE] * 20_001}, "20,000 items"),
+    ({"input": [[]] * 400_001}, "400,000 JSON values"),
+]
+
+
+@pytest.mark.parametrize(("fields", "says"), BEYOND, ids=[says for _, says in BEYOND])
 def test_what_is_more_is_refused_in_words(
     bridge: Bridge, fields: dict[str, Any], says: str
 ) -> None:
     exchange = bridge.ask("clean_text", json.dumps(REQUEST | fields).encode())
-    error = exchange.error(400)
+    error = exchange.error(413)
     assert says in error["message"]
     assert error["type"] == "invalid_request_error"
+    assert error["code"] == "request_too_large"
     assert exchange.sent == []
+
+
+@pytest.mark.parametrize(("fields", "says"), BEYOND, ids=[says for _, says in BEYOND])
+def test_what_is_not_converted_passes_as_it_came_and_unread(
+    plain_upstream: Upstream, mitmdump: GetMitmdump, fields: dict[str, Any], says: str
+) -> None:
+    proxy = mitmdump("--mode", f"reverse:{plain_upstream.url}")
+    name = "messages" if "input" in fields else "tools"
+    refused = {"role": "assistant", "content": None}  # by Kimi's hosts
+    sent = {"model": "kimi-k2.6", "stream": True, "messages": [refused]}
+    body = json.dumps(sent | {name: fields.get("input") or fields["tools"]}).encode()
+    exchange = Bridge(plain_upstream, proxy).ask(
+        "kimi_bare_call", body, path="/v1/chat/completions"
+    )
+    assert exchange.sent[0].body == body
+    assert exchange.reply.body == fixture_bytes("kimi_bare_call")
+    proxy.wait_for_log(f"not cured: .*{says}")
+    proxy.wait_for_log(f"not repaired: .*{says}")
+
+
+ALLOWED: dict[str, dict[str, Any]] = {
+    "a string": {"input": "word, " * 5_500_000},
+    "items": {"input": [{"role": "user", "content": "x" * 1500}] * 20_000},
+    "calls": {"input": [CALL, OUTPUT] * 10_000},
+    "parts": {"input": [{"role": "user", "content": [PART] * 20_000}] * 6},
+    "tools": {"input": "x", "tools": [TOOL | {"parameters": PARAMETERS}] * 2_000},
+    "nesting": {"input": [MESSAGE | {"metadata": DEEP}] * 2_000},
+}
+
+
+@pytest.mark.parametrize("fields", ALLOWED.values(), ids=list(ALLOWED))
+def test_nobody_waits_long_beside_what_is_allowed(
+    plain_upstream: Upstream, mitmdump: GetMitmdump, fields: dict[str, Any]
+) -> None:
+    arguments = ("--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all")
+    proxy = mitmdump(*arguments, scripts=(ADDON, TICKER))
+    bridge = Bridge(plain_upstream, proxy)
+    tools = [tool | {"name": f"t{n}"} for n, tool in enumerate(fields.get("tools", []))]
+    responses = REQUEST | fields | ({"tools": tools} if tools else {})
+    wire.exchange(f"{proxy.url}/ticker", b"")
+    chat = json.dumps(bridge.ask("clean_text", json.dumps(responses).encode()).chat).encode()
+    longest = int(wire.exchange(f"{proxy.url}/ticker", b"").body)
+    print("TICK", longest)
+    assert longest < 3000
+    bridge.ask("clean_text", chat, path="/v1/chat/completions")
+    longest = int(wire.exchange(f"{proxy.url}/ticker", b"").body)
+    print("TICK", longest)
+    assert longest < 3000

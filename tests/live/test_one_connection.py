@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fixtures.server import Upstream
+from fixtures.server import Reply, Upstream
 from tests.live.chat import CONTROLS
 from tests.live.mitmdump import ADDON, Mitmdump
 from tests.repair.streams import chunk, sse
@@ -24,10 +24,16 @@ RESPONSES = {"model": "m", "stream": True, "input": "Hi"}
 STREAM = sse([chunk({"content": "early"}), chunk({"content": "late"}), chunk({}, "stop")])
 
 
-def ask(connection: http.client.HTTPConnection, path: str, body: object) -> tuple[int, bytes]:
+def answered(
+    connection: http.client.HTTPConnection, path: str, body: object
+) -> http.client.HTTPResponse:
     headers = {"content-type": "application/json"}
     connection.request("POST", path, json.dumps(body), headers)
-    response = connection.getresponse()
+    return connection.getresponse()
+
+
+def ask(connection: http.client.HTTPConnection, path: str, body: object) -> tuple[int, bytes]:
+    response = answered(connection, path, body)
     return response.status, response.read()
 
 
@@ -83,6 +89,24 @@ def test_a_client_that_asks_again_over_its_connection_reaches_an_upstream_that_i
             status, body = ask(connection, "/v1/responses", RESPONSES)
             assert status == 200
             assert b"response.completed" in body
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("status", [101, 204])
+def test_a_status_without_a_body_to_a_bridged_request_breaks_no_later_one(
+    plain_upstream: Upstream, mitmdump: GetMitmdump, status: int, stream: bool
+) -> None:
+    plain_upstream.replies["good"] = Reply(STREAM)
+    plain_upstream.replies["odd"] = Reply(b"", "text/plain", status, (("upgrade", "x"),))
+    arguments = "--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all"
+    connection = http.client.HTTPConnection("127.0.0.1", mitmdump(*arguments).port, timeout=10)
+    for _ in range(2):
+        path = "/odd;framing=length/v1/responses"
+        response = answered(connection, path, RESPONSES | {"stream": stream})
+        body = response.read()
+        assert b"error" in body
+        assert (response.status, response.reason) == (502, "Bad Gateway")
+        assert b"response.completed" in ask(connection, "/good/v1/responses", RESPONSES)[1]
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])

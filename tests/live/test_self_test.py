@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -65,6 +66,16 @@ def test_both_jobs_work_in_front_of_a_host_that_is_not_asked(
     proxy = start("--mode", f"reverse:{plain_upstream.url}")
     assert all("works" in verdict for verdict in verdicts(proxy, direct=True))
     assert len(plain_upstream.requests) == asked
+
+
+def test_the_self_test_leaves_no_host_and_no_call_behind(start: Start, tmp_path: Path) -> None:
+    proxy = start()
+    before = [command(proxy, name) for name in ("dragoman.hosts", "dragoman.stats")]
+    verdicts(proxy)
+    assert [command(proxy, name) for name in ("dragoman.hosts", "dragoman.stats")] == before
+    proxy.stop()
+    with sqlite3.connect(tmp_path / "dragoman.sqlite3") as stored:
+        assert not stored.execute("select * from blobs").fetchall()
 
 
 def test_what_is_switched_off_is_named(start: Start) -> None:

@@ -19,7 +19,6 @@ import pytest
 
 from dragoman.proxy.stored.open_store import FILE
 from dragoman.stored.stored_response import StoredResponse, Unreadable
-from dragoman.wire.slices import drained
 from fixtures.server import Upstream
 from fixtures.wire import Request
 from tests.live.clients import Clients, need_command
@@ -82,14 +81,14 @@ def check_conversation(sent: list[Request]) -> None:
         assert call["reasoning_content"].startswith("I will run it.")
 
 
-def requests_kept(proxy: Mitmdump) -> list[bytes]:
-    """The requests of all responses that are kept, as the client sent them."""
-    requests = []
+def turns_kept(proxy: Mitmdump) -> list[StoredResponse]:
+    """All responses that are kept."""
+    turns = []
     with closing(sqlite3.connect(proxy.confdir / FILE)) as db:
         for (blob,) in db.execute("SELECT blob FROM blobs ORDER BY key").fetchall():
             with suppress(Unreadable):  # a chat client's reasoning, which is kept there as well
-                requests.append(drained(StoredResponse.decoding(blob)).request)
-    return requests
+                turns.append(StoredResponse.of(blob))
+    return turns
 
 
 @pytest.mark.parametrize("run", ["create", "stream"])
@@ -103,8 +102,9 @@ def test_the_ai_sdk_with_its_defaults(
     assert result["texts"] == [f"Answer {number}." for number in range(3)]
     assert result["executed"] == [f"echo {number}" for number in range(3)]
     check_conversation(agent_upstream.requests_of("three", key))
-    kept = requests_kept(proxy)[-TURNS:]
-    assert [b'"item_reference"' in request for request in kept] == [False] + [True] * (TURNS - 1)
+    # The ids are those of the items to which it referred: it sends none of its own.
+    kept = [kept.items for kept in turns_kept(proxy)[-TURNS:]]
+    assert [b'"id":"' in items for items in kept] == [False] + [True] * (TURNS - 1)
 
 
 @pytest.mark.parametrize("how", ["session", "previous response", "auto previous response"])
@@ -117,7 +117,7 @@ def test_openai_agents(
     assert result["texts"] == [f"Answer {number}." for number in range(3)]
     assert result["executed"] == [f"echo {number}" for number in range(3)]
     check_conversation(agent_upstream.requests_of("three", key))
-    continued = [b'"previous_response_id"' in request for request in requests_kept(proxy)[-TURNS:]]
+    continued = ["previous_response_id" in kept.request for kept in turns_kept(proxy)[-TURNS:]]
     expected = {
         "session": [False] * TURNS,
         "previous response": [False, False] + [True] * (TURNS - 2),

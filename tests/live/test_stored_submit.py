@@ -204,17 +204,19 @@ def test_a_response_without_calls_waits_for_nothing(client: Client) -> None:
 # What goes wrong
 
 BROKEN = Reply(sse([chunk({"content": "Half"}), {"error": {"message": "No more."}}]))
+CUT = Reply(sse([chunk({"content": "Half"})], done=False))
 REFUSED = Reply(b'{"error": {"message": "Slow down."}}', "application/json", 429)
 
 
 @STREAMED
-@pytest.mark.parametrize("fault", [BROKEN, REFUSED], ids=["broken", "refused"])
+@pytest.mark.parametrize("fault", [BROKEN, CUT, REFUSED], ids=["broken", "cut", "refused"])
 def test_what_could_not_be_resumed_can_be_tried_again(
     client: Client, fault: Reply, stream: bool
 ) -> None:
     response = client.response(called("ls"), "Go.")
     failed = client.submit(fault, response, outputs_of(response), stream=stream)
-    assert failed.reply.status >= 400 or b"response.failed" in failed.reply.body
+    failed_in_stream = b"response.failed" in failed.reply.body or not failed.reply.complete
+    assert failed.reply.status >= 400 or failed_in_stream
     assert client.get(response["id"]).json == response
     again = client.submit(said("Done."), response, outputs_of(response), stream=stream)
     last = again.story(prior=response["output"]).response if stream else again.json

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 from mitmproxy.test import tflow
 
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.responses.dialects import OPENAI
 from dragoman.notes import Evidence
-from dragoman.proxy.flows.bridge_stream import SENT_AT_ONCE, BridgeStream
+from dragoman.proxy.flows.bridge_stream import BridgeStream
+from dragoman.proxy.flows.live_stream import ReplyContext
 from dragoman.proxy.observe.recorder import FlowRecorder
 from dragoman.wire.json_codec import dumps
-from dragoman.wire.json_slices import LONG_STRING
 from tests.bridge.replying import call, calls, chunk, text, turn
 
 PIECE, PIECES = "word " * 20_000, 40
@@ -23,7 +25,7 @@ CALL = [
 ]
 
 
-def bridge_stream(*, waits: bool) -> BridgeStream:
+def bridge_stream(*, waits: bool, breaks: bool = False) -> BridgeStream:
     tools = [{"type": "function", "name": f"f{n}", "description": PIECE} for n in range(30)]
     reply = ReplyConverter(
         turn({"tools": tools}),
@@ -34,46 +36,31 @@ def bridge_stream(*, waits: bool) -> BridgeStream:
         clock=lambda: 2.0,
     )
     record = FlowRecorder(tflow.tflow(resp=True), "bridge", evidence=Evidence(), keep=1000)
-    return BridgeStream(
-        reply, None, None, name="", record=record, heartbeat=1, labelled=True,
-        keeps=waits, waits=waits,
-    )  # fmt: skip
-
-
-def parts_of(stream: BridgeStream) -> list[bytes]:
-    """What is sent after a piece, one by one, as `http_stream` does it."""
-    parts = []
-    while stream.has_slow_work or stream.holds_end:
-        if stream.has_slow_work:
-            assert sum(1 for _ in stream.slow_work()) < 2000
-            parts.append(stream.slow_output())
-        else:
-            assert stream.reply.writer.ended
-            parts.append(stream.release_end())
-    return parts
+    context = ReplyContext("", record, heartbeat=1, waits=waits, breaks=breaks)
+    return BridgeStream(reply, None, context, keeps=True)
 
 
 def sent(stream: BridgeStream, chunks: list[dict[str, object]], error: str) -> list[bytes]:
-    parts = [stream.opening(), *parts_of(stream)]
+    parts = [stream.opening()]
     for value in chunks:
-        parts += [*stream(b"data: " + dumps(value) + b"\n\n"), *parts_of(stream)]
-    parts += [stream.break_off(error)] if error else stream(b"data: [DONE]\n\n")
-    return [*parts, *parts_of(stream)]
+        parts += stream(b"data: " + dumps(value) + b"\n\n")
+    return [*parts, *([stream.break_off(error)] if error else stream(b"data: [DONE]\n\n"))]
 
 
-def test_the_end_of_a_long_reply_is_written_and_sent_in_parts() -> None:
-    """However it ends, and the same bytes as at once."""
+def test_an_end_that_is_kept_first_is_held_until_then() -> None:
     for chunks, error in ((TEXT, ""), (CALL, ""), (CALL[:-2], "it broke off")):
         at_once = sent(bridge_stream(waits=False), chunks, error)
-        in_parts = sent(bridge_stream(waits=True), chunks, error)
-        assert b"".join(in_parts) == b"".join(at_once)
-        assert max(map(len, at_once)) > 4 * SENT_AT_ONCE
-        assert max(map(len, in_parts)) <= 2 * SENT_AT_ONCE + 3 * LONG_STRING
+        stream = bridge_stream(waits=True)
+        before = sent(stream, chunks, error)
+        assert stream.holds_end and stream.needs_attention
+        assert b"".join([*before, stream.release_end()]) == b"".join(at_once)
+        assert not stream.holds_end
 
 
-def test_what_a_client_that_left_does_not_want_is_not_written() -> None:
-    stream = bridge_stream(waits=True)
-    stream.opening()
-    assert stream.has_slow_work
-    stream.drop_slow_work()
-    assert parts_of(stream) == []
+def test_after_a_break_nothing_is_sent() -> None:
+    stream = bridge_stream(waits=True, breaks=True)
+    parts = sent(stream, TEXT[:2], "it broke off")
+    assert stream.broken == "The upstream broke off: it broke off (connection error)"
+    assert json.loads(b"".join(parts).rpartition(b"data: ")[2])["delta"] == PIECE
+    assert stream(b"data: " + dumps(TEXT[1]) + b"\n\n") == []
+    assert not stream.holds_end

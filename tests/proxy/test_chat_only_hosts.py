@@ -11,7 +11,7 @@ from mitmproxy import http
 from dragoman.proxy import chat_only_hosts
 from dragoman.proxy.ask_upstream import Speaks
 from dragoman.proxy.chat_only_hosts import Hosts
-from dragoman.proxy.routes import responses_route
+from dragoman.proxy.routes import route_of
 from dragoman.proxy.stored.async_store import AsyncStore
 
 KEY = {"authorization": "Bearer sk-one"}
@@ -27,11 +27,11 @@ def request_to(url: str, method: str = "POST", **headers: str) -> http.Request:
 
 def learn(known: Hosts, url: str, speaks: Speaks = Speaks.CHAT) -> None:
     request = request_to(url)
-    known._learn(chat_only_hosts._name(request, responses_route(request)), request, speaks)
+    known.learn(chat_only_hosts._name(request, route_of(request)), request, speaks)
 
 
 def is_chat_only(known: Hosts, request: http.Request) -> bool:
-    return bool(known.why_bridged(request, responses_route(request)))
+    return bool(known.why_bridged(request, route_of(request)))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_real_answer_counts_for_more_than_any_question(later: Speaks) -> None:
     learn(known, URL, Speaks.RESPONSES)
     learn(known, URL, later)
     request = request_to(URL)
-    assert known._of(request, chat_only_hosts._name(request, None)) is Speaks.RESPONSES
+    assert known._of(request, chat_only_hosts._name(request, route_of(request))) is Speaks.RESPONSES
 
 
 def test_what_was_found_out_without_a_key_is_for_who_has_none() -> None:

@@ -10,13 +10,12 @@ from mitmproxy.test import tflow
 
 from dragoman.notes import Evidence
 from dragoman.proxy.content_decoding import decoder_for
+from dragoman.proxy.flows.live_stream import ReplyContext
 from dragoman.proxy.flows.repair_stream import RepairStream
 from dragoman.proxy.observe.recorder import FlowRecorder
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.pending import Policy
-from dragoman.stored.turn_reader import TurnReader
-from dragoman.wire.slices import emptied
+from dragoman.repair.policy import Policy
 from tests.repair.streams import chunk, sse
 from tests.repair.turns import REQUEST
 
@@ -27,15 +26,8 @@ def test_an_ended_stream_lets_go_of_the_declared_tools_without_a_collection() ->
     known = weakref.ref(tools)
     stream = RepairStream(
         ChatStreamRepair(tools, Policy(), record.evidence, 1),
-        None,
-        name="a flow",
-        record=record,
-        heartbeat=0,
-        labelled=True,
-        whole=lambda _: emptied([]),  # type: ignore[arg-type,return-value]
-        waits=True,
+        ReplyContext("a flow", record),
         has_end=True,
-        breaks=True,
     )
     del tools
     leaked = '<|tool_call_begin|>bash:0<|tool_call_argument_begin|>{"command": "ls"}'
@@ -61,16 +53,9 @@ def test_what_is_decoded_after_the_end_of_a_turn_waits_with_it() -> None:
     record = FlowRecorder(tflow.tflow(resp=True), "repair", evidence=Evidence(), keep=1000)
     stream = RepairStream(
         ChatStreamRepair(DeclaredTools.of_request(REQUEST), Policy(), record.evidence, 1),
-        decoder_for("gzip"),
-        name="a flow",
-        record=record,
-        heartbeat=0,
-        labelled=True,
-        whole=lambda _: emptied([]),  # type: ignore[arg-type,return-value]
-        waits=True,
+        ReplyContext("a flow", record, decoder_for("gzip")),
         has_end=True,
-        breaks=True,
-        turns=TurnReader(),
+        keeps=True,
     )
     sent = b"".join(stream(b"".join(map(gzip.compress, body))))
     assert stream.holds_end

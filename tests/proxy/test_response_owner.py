@@ -38,6 +38,23 @@ def test_each_credential_is_another_owner_in_each_place() -> None:
     assert not any(map(is_anonymous, requests))
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["x-litellm-api-key", "cf-aig-authorization", "Helicone-Auth", "x-portkey-api-key", "X-Key"],
+)
+def test_the_key_of_a_gateway_is_another_owner(name: str) -> None:
+    requests = [asked(), asked(**{name: "one"}), asked(**{name: "two"}), asked(x_api_key="one")]
+    assert len(set(map(asker_of, requests))) == len(requests)
+    assert not is_anonymous(requests[1])
+
+
+@pytest.mark.parametrize("name", ["api_key", "token", "access_token", "apikey"])
+def test_a_key_in_the_query_is_another_owner(name: str) -> None:
+    requests = [asked(), asked(f"?{name}=one"), asked(f"?{name}=two"), asked("?key=one")]
+    assert len(set(map(asker_of, requests))) == len(requests)
+    assert not is_anonymous(requests[1])
+
+
 def test_what_is_no_credential_changes_nothing() -> None:
     request = asked("?key=&x=1&Key=2", cookie="a", user_agent="b", x_request_id="c")
     assert is_anonymous(request)

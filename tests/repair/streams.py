@@ -6,17 +6,16 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.inspect.summary import ReplySummary, summarizing
-from dragoman.notes import Evidence
+from dragoman.bridge.native.reply_repair import repair_whole as repaired_whole
+from dragoman.notes import Evidence, ReplyFacts
 from dragoman.repair.call_rule import CallRule
-from dragoman.repair.chat_message import repairing_whole
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.formats import ALL
 from dragoman.repair.formats.active import ActiveFormats
-from dragoman.repair.pending import Policy
+from dragoman.repair.policy import Policy
 from dragoman.repair.scanner import Scanner
-from dragoman.wire.slices import drained
+from dragoman.wire.reply_reader import read_reply
 from dragoman.wire.sse import Frame, FrameSplitter
 
 NOW = 1_700_000_000
@@ -120,10 +119,10 @@ def repair_whole(
     body: bytes, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int
 ) -> bytes:
     """A reply that was received whole, repaired at once."""
-    return drained(repairing_whole(body, tools, policy, evidence, now))
+    return repaired_whole(body, tools, policy, evidence, now)
 
 
-def summarize(body: bytes, tail: bytes = b"") -> ReplySummary:
+def summarize(body: bytes, tail: bytes = b"") -> ReplyFacts:
     """A look at the body of a reply, at once; `tail` is the end of one of which `body` is only
     the beginning."""
-    return drained(summarizing(body, tail))
+    return read_reply(body, tail).facts

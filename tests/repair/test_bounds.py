@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 
 import pytest
 
 from dragoman.notes import Evidence
+from dragoman.repair import frame_queue
 from dragoman.repair.call_reader import CANDIDATE_LIMIT
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Arguments, Text
 from dragoman.repair.formats.json_arguments import QUOTED_LIMIT
 from dragoman.repair.formats.marker_set import HEADER_LIMIT
-from dragoman.repair.pending import Policy
+from dragoman.repair.policy import Policy
 from dragoman.repair.text_reader import BLANK_LIMIT
 from dragoman.wire.sse import Frame
 from tests.repair.streams import NOW, chunk, read, repair, scanner_of, sse
@@ -53,6 +55,17 @@ def test_ten_megabytes_in_one_delta_cost_about_ten_times_one() -> None:
         return time.process_time() - started
 
     assert any(seconds(10) / seconds(1) <= CLEARLY_LINEAR for _ in range(3))
+
+
+def test_tags_in_the_place_of_arguments_are_read_once() -> None:
+    def seconds(size: int) -> float:
+        scanner = scanner_of(DeclaredTools({}))
+        started = time.process_time()
+        for text in ["<tool_call>bash", *["<arg_key>" * 10] * (size // 90)]:
+            scanner.feed(text)
+        return time.process_time() - started
+
+    assert any(seconds(400_000) / seconds(40_000) <= CLEARLY_LINEAR for _ in range(3))
 
 
 def _held(texts: list[str]) -> int:
@@ -106,3 +119,40 @@ def test_an_endless_header_is_text_after_all() -> None:
     header = "<|tool_call_begin|>" + "x" * 1000
     pieces = scanner.feed(header)
     assert "".join(p.text for p in pieces if isinstance(p, Text)) == header
+
+
+def calling(number: int, **fields: object) -> Frame:
+    function = {"name": "bash", "arguments": "{}"}
+    call = {"index": number, "id": f"call_{number}", "function": function} | fields
+    return Frame(sse([chunk({"tool_calls": [call]})], done=False))
+
+
+@pytest.mark.parametrize("fields", [{}, {"index": 0}, {"function": {}}], ids=["", "one", "none"])
+def test_what_is_known_of_native_calls_has_a_bound(
+    fields: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert frame_queue.MAX_REMEMBERED == 100_000
+    monkeypatch.setattr(frame_queue, "MAX_REMEMBERED", 5000)
+    evidence = Evidence()
+    stage = ChatStreamRepair(DeclaredTools({}), Policy(), evidence, NOW)
+    tracemalloc.start()
+    try:
+        for number in range(5001):
+            (out,) = stage.feed(frame := calling(number, **fields))
+            assert out.raw == frame.raw
+            if evidence.notes:
+                break
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2_000_000
+    assert evidence.lines() == ["gave up repair too many calls"]
+    assert stage.feed(frame := calling(0, id="after")) == [frame]
+
+
+def test_twenty_thousand_calls_are_no_bound() -> None:
+    evidence = Evidence()
+    stage = ChatStreamRepair(DeclaredTools({}), Policy(), evidence, NOW)
+    for number in range(20_000):
+        stage.feed(calling(number))
+    assert not evidence.notes

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.repair.formats.kimi_k2 import MARKERS
-from dragoman.repair.pending import Policy
+from dragoman.repair.policy import Policy
 from tests.repair.streams import chunk, read, repair, sse
 from tests.repair.turns import REQUEST, Turn, cut, turns
 

@@ -82,16 +82,6 @@ def test_the_cutting_changes_nothing(data: st.DataObject, text: str) -> None:
     assert is_open(pieces) is is_open([text])
 
 
-def test_text_that_was_left_out_ends_inline_code_and_no_fence() -> None:
-    for opened, wanted in (("a `b ", False), ("```\n", True)):
-        code = MarkdownCode()
-        code.feed(opened)
-        code.skip()
-        assert code.is_open() is wanted
-        code.feed("```\n")
-        assert code.is_open() is True, "what began the line is not known to be blank"
-
-
 @pytest.mark.parametrize(
     ("before", "what", "after", "quoted"),
     [
@@ -126,4 +116,5 @@ def test_what_follows_tells_what_is_quoted(
         for piece in pieces:
             code.feed(piece)
         quotation = code.quotation()
-        assert (quotation.holds_lines(what) or quotation.holds(after, ended=True)) is quoted
+        left = quotation.within(what, over=True)
+        assert (left is None or left.holds(after, ended=True)) is quoted

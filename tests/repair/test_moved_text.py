@@ -6,12 +6,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from dragoman.bridge.native.reply_repair import repair_whole
 from dragoman.notes import Evidence
-from dragoman.repair.chat_message import repairing_body
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.pending import Policy
+from dragoman.repair.policy import Policy
 from dragoman.wire.json_codec import dumps, loads
-from dragoman.wire.slices import drained
 from tests.repair.streams import NOW, Read, chunk, read, repair, sse
 from tests.repair.turns import REQUEST, cut
 
@@ -31,7 +30,7 @@ def whole(text: str, field: str) -> dict[str, object]:
     reply = {"model": "kimi", "choices": [{"message": message, "finish_reason": "stop"}]}
     body = dumps(reply)
     tools = DeclaredTools.of_request(REQUEST)
-    repaired = drained(repairing_body(body, tools, Policy(), Evidence(), NOW)) or body
+    repaired = repair_whole(body, tools, Policy(), Evidence(), NOW)
     return dict(loads(repaired)["choices"][0]["message"])
 
 
@@ -129,5 +128,6 @@ def test_a_fence_that_was_opened_long_ago_is_still_open() -> None:
 
 def test_inline_code_ends_with_its_line_however_much_passed() -> None:
     filler = ["word " * 10] * 3000
-    assert len(streamed(["a `b ", *filler, SECTION, " x"], "content").calls) == 0
+    assert len(streamed(["a `b ", *filler, SECTION, " x`"], "content").calls) == 0
+    assert len(streamed(["a `b ", *filler, SECTION, " x"], "content").calls) == 1
     assert len(streamed(["a `b ", *filler, "\n", *filler, SECTION, " x"], "content").calls) == 1

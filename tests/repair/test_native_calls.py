@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.pending import Policy
+from dragoman.repair.policy import Policy
 from tests.repair.formats.turns import REQUEST
 from tests.repair.streams import NOW, chunk, read, repair, repair_whole, sse
 

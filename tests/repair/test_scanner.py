@@ -46,6 +46,26 @@ def gist(pieces: list[ScanEvent]) -> str:
 TABLE: dict[str, tuple[str, str, str]] = {
     "a section": ("any", f"Look. {SECTION}", f"Look. {BASH}"),
     "a bare call": ("any", CALL, BASH),
+    "arguments in a string": ("any", f'{CB}bash:0{AB}"{{\\"command\\":\\"ls\\"}}"{CE}', BASH),
+    "a string that is no object": ("any", f'{CB}bash:0{AB}"ls"{CE}', '[bash "ls"]'),
+    "no argument marker": ("any", f"{CB}functions.bash:3 {LS} {CE}", BASH),
+    "no argument marker, nothing in it": (
+        "any",
+        f"{SB}{CB}bash:3{{}}{CE}{CB}bash:4 {LS}{SE}.",
+        f"[bash {{}}]{BASH}.",
+    ),
+    "no marker but the end's": (
+        "any",
+        f"{SB}functions.bash:3 {LS}{CE}bash:4{LS}{CE}{SE}",
+        BASH * 2,
+    ),
+    "no argument marker, a quoted marker": (
+        "any",
+        f'{CB}bash:0 {{"command":"{CE}"}}{CE}',
+        f'[bash {{"command":"{CE}"}}]',
+    ),
+    "no argument marker, undeclared": ("any", f"{CB}rm:3 {LS}{CE}", "="),
+    "no argument marker, no object": ("any", f"{CB}bash:3 {{x}}", "="),
     "blanks around all": ("any", f"{SB}\n {CB} bash : 0 {AB} {LS}\n{CE}\n{SE}\n", BASH),
     # Quoted code.
     "in a fence": ("any", f"```\n{SECTION}\n```\n", "="),
@@ -53,7 +73,14 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "in a fence, a text after it": ("any", f"```\n{SECTION}\nSo.", "="),
     "in a fence of a list": ("any", f"- a:\n  ```\n  {SECTION}\n  ```\n", "="),
     "in inline code": ("any", f"`{CALL}` is a call", "="),
-    "in inline code, another model": ("declared", f"a `{CALL}", "="),
+    "in inline code, another model": ("declared", f"a `{CALL}` x", "="),
+    "after an odd backtick": ("declared", f"the `foo file: {CALL}", f"the `foo file: {BASH}"),
+    "after an odd backtick, then text": ("any", f"a `b {CALL} c", f"a `b {BASH} c"),
+    "after an odd backtick, then another line": (
+        "declared",
+        f"a `b {CALL}\nc `d",
+        f"a `b {BASH}\nc `d",
+    ),
     "markers alone in inline code": ("any", f"`{SB}` then `{CB}` and `{AB}`, `{CE}` `{SE}`", "="),
     "after a fence": ("any", f"```\nx\n```\n{SECTION}", f"```\nx\n```\n{BASH}"),
     "right after a fence": ("any", f"```\nx\n```{SECTION}", f"```\nx\n```{BASH}"),
@@ -91,6 +118,24 @@ TABLE: dict[str, tuple[str, str, str]] = {
     ),
     "a word without arguments": ("any", f"{CB}and{CE}", "="),
     "a declared tool without arguments": ("any", f"{CB}bash{CE}", "[bash ]"),
+    # Odd headers: where the turn ends, what one declared tool takes is a call of Kimi's.
+    "signs alone, last": ("any", f"Go. {SB}{CB}!!!{AB}{LS}{CE}{SE}\n", f"Go. {BASH}"),
+    "one sign, last": ("any", f"{CB} ? {AB}{LS}{CE}", BASH),
+    "a name and a sign, last": ("any", f"{SB}{CALL}{CB}bash!{AB}{LS}{CE}{SE}", f"{BASH}{BASH}"),
+    "a name and a sign, unclosed": ("any", f"{SB}{CB}bash!{AB}{LS}", f"{BASH[:-1]}…]"),
+    "signs alone, then text": ("any", f"{SB}{CB}!!!{AB}{LS}{CE}{SE} Done.", "="),
+    "signs alone, then a call": (
+        "any",
+        f"{SB}{CB}!!!{AB}{LS}{CE}{SE}.{SECTION}",
+        f"{SB}{CB}!!!{AB}{LS}{CE}{SE}.{BASH}",
+    ),
+    "signs alone, half the arguments": ("any", f'{CB}!!!{AB}{{"comm', "="),
+    "signs alone, arguments of no tool": ("any", f'{CB}!!!{AB}{{"a":1}}{CE}', "="),
+    "signs alone, no JSON": ("any", f"{SB}{CB}!!!{AB}ls{CE}{SE}", "="),
+    "signs alone, another model": ("declared", f"{SB}{CB}!!!{AB}{LS}{CE}{SE}", "="),
+    "signs alone, no arguments": ("any", f"{SB}{CB}!!!{CE}{SE}", "="),
+    "signs alone in quotation marks": ("any", f'"{CB}!!!{AB}{LS}{CE}"', "="),
+    "signs and a sentence": ("any", f"{CB}, then its name, {AB}{LS}{CE}", "="),
     # Names.
     "undeclared, Kimi": ("any", f"{CB}rm:0{AB}{{}}{CE}", "[rm {}]"),
     "undeclared, other": ("declared", f"{SB}{CB}rm:0{AB}{{}}{CE}{SE} x", "="),
@@ -179,6 +224,14 @@ def test_the_cutting_changes_nothing(name: str) -> None:
     assert gist(scanned(rule, list(text))) == whole
     for at in range(1, len(text)):
         assert gist(scanned(rule, [text[:at], text[at:]])) == whole
+
+
+@pytest.mark.parametrize("arguments", ["x", "{x}", "{ 1"])
+def test_text_that_is_no_object_after_a_header_is_not_held(arguments: str) -> None:
+    scanner = scanner_of(DeclaredTools.of_request(REQUEST), "any")
+    text = f"{CB}bash:3 {arguments}, and so on."
+    assert gist(scanner.feed(text)) == text
+    assert scanner.undecided == 0
 
 
 def test_what_a_limit_cuts_in_code_is_text() -> None:

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
+from dragoman.bridge.native.reply_repair import repair_whole
 from dragoman.notes import Evidence
-from dragoman.repair.chat_message import repairing_body
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.pending import Policy
+from dragoman.repair.policy import Policy
 from dragoman.wire.json_codec import dumps, loads
-from dragoman.wire.slices import drained
 from tests.repair.streams import NOW, chunk, read, repair, sse
 from tests.repair.turns import REQUEST
 
@@ -66,7 +65,7 @@ def test_a_whole_document_is_left_as_it_came(document: Path, model: str) -> None
     body = dumps({"model": model, "choices": [choice]})
     tools = DeclaredTools.of_request(REQUEST | {"model": model})
     evidence = Evidence()
-    assert drained(repairing_body(body, tools, Policy(), evidence, NOW)) is None
+    assert repair_whole(body, tools, Policy(), evidence, NOW) == body
     assert ("left as text" in str(evidence.notes)) == ("<|tool_call" in document.read_text())
 
 

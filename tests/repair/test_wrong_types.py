@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.bridge.responses.dialects import DIALECTS
-from dragoman.repair.pending import Policy
+from dragoman.repair.policy import Policy
 from dragoman.wire.json_codec import loads
 from tests.fuzz.mutants import (
     Node,

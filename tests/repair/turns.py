@@ -13,6 +13,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from dragoman.repair.markdown import MarkdownCode
+
 TOOLS = {
     "bash": {"command": {"type": "string"}},
     "mcp.files.read": {"path": {"type": "string"}},
@@ -116,9 +118,14 @@ def _calls(draw: st.DrawFn) -> Call:
 def turns(draw: st.DrawFn) -> Turn:
     """A turn with up to three calls."""
     calls = tuple(draw(st.lists(_calls(), max_size=3)))
-    after = draw(texts)
+    before, after = draw(texts), draw(texts)
+    if '"' in before and after.lstrip().startswith('"'):
+        after = f". {after}"  # else the calls are quoted
+    code = MarkdownCode()
+    code.feed(before)
+    before += "\n" if code.quotation().by_lines else ""
     return Turn(
-        before=draw(texts),
+        before=before,
         calls=calls,
         after=after,
         space=draw(st.sampled_from(["", " ", "\n", " \n "])),

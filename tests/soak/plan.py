@@ -298,10 +298,12 @@ class _Author:
         """A native call."""
         name = self._rng.choice(sorted(TOOLS))
         index, self._native = self._native, self._native + 1
+        leaked = [called for called, _ in self._calls[: len(self._calls) - index]]
         first = {"index": index, "id": f"call_native{index}", "type": "function"}
         self._chunk({"tool_calls": [{**first, "function": {"name": name, "arguments": ""}}]})
         arguments = ""
-        for piece in self._arguments(name, events, tagged=True):
+        # What may repeat a call that leaked is held until it is whole.
+        for piece in self._arguments(name, events, tagged=name not in leaked):
             self._chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
             arguments += piece
         self._calls.append((name, arguments))

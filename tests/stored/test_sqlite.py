@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sqlite3
 import subprocess
@@ -17,7 +16,6 @@ import pytest
 from mitmproxy.exceptions import OptionsError
 
 from dragoman.proxy.stored import sqlite
-from dragoman.proxy.stored.memory import Memory
 from dragoman.proxy.stored.open_store import FILE, open_store
 from dragoman.stored.store import Limits, StoreError
 from tests.live.mitmdump import ROOT
@@ -252,18 +250,14 @@ def test_a_full_disk_is_an_error_and_harms_nothing(tmp_path: Path) -> None:
     assert_whole(tmp_path / FILE)
 
 
-def test_without_sqlite3_it_is_memory_with_one_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("value", ["", "memory", "./file.sqlite3"])
+def test_without_sqlite3_it_says_what_to_do(
+    value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "sqlite3", None)
     monkeypatch.delitem(sys.modules, "dragoman.proxy.stored.sqlite")
-    with caplog.at_level(logging.DEBUG):
-        store = open_store("", confdir=tmp_path, limits=Limits(30, MB))
-        assert isinstance(store, Memory)
-        store.put(OWNER, "resp_1", b"blob", NOW)
-        assert store.get(OWNER, ["resp_1"], NOW) == [b"blob"]
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert "no sqlite3" in caplog.text
+    with pytest.raises(OptionsError, match=r"has no sqlite3.* redis:// URL or to off"):
+        open_store(value, confdir=tmp_path, limits=Limits(30, MB))
     assert list(tmp_path.iterdir()) == []
 
 

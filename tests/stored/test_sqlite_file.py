@@ -190,3 +190,22 @@ def test_an_old_file_is_opened_counted_and_rid_of_what_was_deleted(tmp_path: Pat
     store.close()
     file_store(path).close()
     assert_whole(path)
+
+
+def test_what_was_known_of_upstreams_is_moved_from_its_own_table(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    file_store(path).close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(
+            "CREATE TABLE addresses (address TEXT PRIMARY KEY, speaks TEXT NOT NULL, used REAL "
+            "NOT NULL)"
+        )
+        rows = [("a" * 64, "chat", NOW), ("b" * 64, "responses", NOW - 86400 * 40)]
+        db.executemany("INSERT INTO addresses VALUES (?, ?, ?)", rows)
+        db.commit()
+    for _ in range(2):
+        store = file_store(path)
+        names = [f"address:{letter * 64}" for letter in "abc"]
+        assert store.get("", names, NOW + 1) == [b"chat", None, None]
+        store.close()
+    assert_whole(path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
+import hashlib
 from dataclasses import replace
 from typing import Any
 
@@ -14,22 +14,24 @@ from hypothesis import strategies as st
 
 from dragoman.proxy.stored import async_store as archives
 from dragoman.proxy.stored.async_store import AsyncStore
-from dragoman.stored import stored_response as kept_module
 from dragoman.stored.continuation import (
     Continuation,
-    continuing,
+    found_items,
     open_calls,
-    reading_turns,
     response_ids_of,
     resuming,
-    writing_turn,
 )
-from dragoman.stored.endpoint_bodies import events_after, input_items
+from dragoman.stored.endpoint_bodies import input_items
 from dragoman.stored.save_context import SaveContext, asker, owner
 from dragoman.stored.store import Limits
-from dragoman.stored.stored_response import StoredResponse, Unreadable, parts_of
-from dragoman.wire.json_codec import dumps
-from dragoman.wire.slices import drained
+from dragoman.stored.stored_response import (
+    OtherVersion,
+    StoredResponse,
+    Streamed,
+    Unreadable,
+    parts_of,
+)
+from dragoman.wire.json_codec import dumps, loads
 from tests.stored.backends import Backend
 
 JSONS: Any = st.recursive(
@@ -42,22 +44,19 @@ IDS = st.from_regex(r"resp_[0-9a-f]{32}", fullmatch=True)
 KEPT = st.builds(
     StoredResponse,
     response=OBJECTS,
-    request=st.binary(max_size=40),
-    ancestor_ids=st.lists(IDS, max_size=4).map(lambda ids: " ".join(ids).encode()),
-    references=st.dictionaries(st.text(max_size=4), OBJECTS, max_size=2),
+    request=OBJECTS,
+    items=st.lists(OBJECTS, max_size=3).map(dumps),
+    ancestors=st.lists(IDS, max_size=4).map(tuple),
     full_output=st.none() | st.lists(OBJECTS, max_size=2),
-    delta_cuts=st.text(max_size=40).map(str.encode),
+    streamed=st.none() | st.builds(Streamed, st.sampled_from(["openai", "codex"]), st.integers(0)),
 )
 NOW = 1_700_000_000.0
 
 
-def packed(kept: StoredResponse) -> tuple[bytes, dict[str, bytes]]:
-    return kept.packed(drained(kept.writing()))
-
-
 @given(kept=KEPT)
 def test_what_is_kept_is_read_again(kept: StoredResponse) -> None:
-    assert drained(StoredResponse.decoding(*packed(kept))) == kept
+    blob, parts = kept.packed()
+    assert replace(StoredResponse.of(blob, parts), parts=()) == kept
 
 
 # What is the same in many turns
@@ -70,99 +69,46 @@ TOOLS = st.lists(
     ),
     max_size=3,
 )
-INPUT = (
-    st.text(max_size=5)
-    | LONG
-    | st.lists(
-        st.fixed_dictionaries({"role": st.just("user"), "content": LONG})
-        | st.fixed_dictionaries({"type": st.just("additional_tools"), "tools": TOOLS})
-        | st.fixed_dictionaries({"instructions": LONG | st.none(), "tools": st.none()}),
-        max_size=3,
-    )
-)
-REQUESTS = st.lists(
-    st.tuples(st.just("tools"), TOOLS)
-    | st.tuples(st.just("instructions"), LONG | st.none())
-    | st.tuples(st.just("input"), INPUT)
-    | st.tuples(st.just("model"), st.just("m")),
-    unique_by=lambda pair: pair[0],
-)
+REPEATED = {"instructions": LONG | st.none(), "tools": TOOLS}
 
 
 @given(
-    fields=REQUESTS,
-    snapshot=st.fixed_dictionaries(
-        {
-            "id": st.just("resp_1"),
-            "output": INPUT.filter(lambda value: isinstance(value, list)),
-            "instructions": LONG | st.none(),
-            "tools": TOOLS,
-        }
-    ),
-    style=st.sampled_from([{}, {"indent": 1}, {"separators": (",", ":")}, {"ensure_ascii": False}]),
-    inherited=st.lists(st.just("x" * 64), max_size=1),
+    request=st.fixed_dictionaries({"model": st.just("m")}, optional=REPEATED),
+    response=st.fixed_dictionaries({"id": st.just("resp_1"), "output": st.just([]), **REPEATED}),
+    items=st.lists(st.fixed_dictionaries({"role": st.just("user"), "content": LONG}), max_size=3),
 )
-def test_what_is_packed_is_read_again(
-    fields: Any, snapshot: Any, style: Any, inherited: list[str]
+def test_tools_and_instructions_are_in_their_places_again(
+    request: Any, response: Any, items: Any
 ) -> None:
-    request = json.dumps(dict(fields), **style).encode()
-    kept = StoredResponse(
-        snapshot, request, b"resp_0", {}, delta_cuts=b'{"c":[[1]]}', inherited=inherited
-    )
-    blob, parts = packed(kept)
-    assert parts_of(blob) == list(parts)
-    whole = drained(StoredResponse.decoding(blob, parts))
-    assert list(whole.response) == list(snapshot)
-    assert replace(whole, inherited=inherited) == kept
-    bare = drained(StoredResponse.decoding(blob))
-    assert drained(bare.turn_items()) == drained(kept.turn_items())
+    kept = StoredResponse(response, request, dumps(items), ("resp_0",))
+    blob, parts = kept.packed()
+    assert tuple(parts_of(blob)) == tuple(parts)
+    whole = StoredResponse.of(blob, parts)
+    assert replace(whole, parts=()) == kept
+    assert list(whole.response) == list(response)
+    assert list(whole.request) == list(request)
+    bare = StoredResponse.of(blob)
+    assert bare.turn_items() == kept.turn_items()
     assert (bare.ancestors, bare.response["id"]) == (kept.ancestors, "resp_1")
-    assert set(whole.inherited) == {*inherited, *parts}
+    assert bare.parts == tuple(parts)
 
 
 def test_tools_and_instructions_are_no_part_of_what_is_packed() -> None:
     tools = [{"name": "x", "parameters": {"instructions": "i", "tools": 1}, "d": "t" * 5000}]
-    ask = {"model": "m", "tools": tools, "instructions": "b" * 5000, "input": "c" * 1000}
-    response = {"id": "resp_1", "output": [], "tools": tools, "instructions": "b" * 5000}
-    blob, parts = packed(StoredResponse(response, dumps(ask)))
-    assert len(blob) < 2000
-    assert sorted(parts.values()) == sorted([dumps(tools), dumps("b" * 5000)])
+    repeated = {"tools": tools, "instructions": "b" * 5000}
+    first = StoredResponse({"id": "resp_1", "output": []} | repeated, repeated, b"[]").packed()
+    second = StoredResponse(
+        {"id": "resp_2", "output": []} | repeated, {"model": "m"} | repeated, dumps(["c" * 1000])
+    ).packed()
+    assert len(first[0]) < 300
+    assert len(second[0]) < 1500
+    assert first[1] == second[1], "the same part"
 
 
-def test_the_events_that_an_earlier_version_kept_are_read() -> None:
-    """They stood at the end, with their parts cut out."""
-    tools = dumps([{"name": "x", "d": "t" * 5000}])
-    event = b'data: {"type":"a","sequence_number":%d,"tools":%b}\n\n'
-    whole = StoredResponse({"id": "resp_1", "output": []}, b'{"tools":' + tools + b"}")
-    blob, parts = packed(whole)
-    kept = drained(
-        StoredResponse.decoding(
-            blob + event % (0, b"\0%d\0" % 0) + event % (1, b"\0%d\0" % 0), parts
-        )
-    )
-    assert kept.events == event % (0, tools) + event % (1, tools)
-    assert drained(events_after(kept, 0)) == event % (1, tools)
-
-
-def test_a_request_that_is_longer_than_is_read_is_not_searched(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Beside its tools and instructions, which may be as long as they are."""
-    searched = []
-    monkeypatch.setattr(kept_module, "_values_of", lambda *given: searched.append(given) or [])
-    instructions = "b" * kept_module._MAX_READ
-    ask = {"instructions": instructions, "input": "c" * 1000}
-    packed(StoredResponse({"output": [], "instructions": instructions}, dumps(ask)))
-    assert searched
-    searched.clear()
-    packed(StoredResponse({"output": []}, dumps({"input": "c" * kept_module._MAX_READ})))
-    assert not searched
-
-
-@given(blob=st.binary(max_size=200) | KEPT.map(lambda kept: packed(kept)[0][:-20]))
+@given(blob=st.binary(max_size=200) | KEPT.map(lambda kept: kept.packed()[0][:-20]))
 def test_bytes_of_something_else_are_unreadable_or_read(blob: bytes) -> None:
     with contextlib.suppress(Unreadable):
-        drained(StoredResponse.decoding(blob))
+        StoredResponse.of(blob)
 
 
 @pytest.mark.parametrize(
@@ -174,34 +120,99 @@ def test_bytes_of_something_else_are_unreadable_or_read(blob: bytes) -> None:
         b'{"version":2}',
         b'{"version":1,"sizes":[1]}',
         b'{"version":1,"sizes":0}',
+        b'{"version":3}',
+        b'{"version":3,"sum":"x"}',
     ],
 )
-def test_another_version_is_as_good_as_not_there(head: bytes) -> None:
+def test_a_head_that_is_none_is_damage(head: bytes) -> None:
+    with pytest.raises(Unreadable) as caught:
+        StoredResponse.of(head + b"\nrest")
+    assert not isinstance(caught.value, OtherVersion)
+
+
+def test_another_version_is_as_good_as_not_there() -> None:
+    with pytest.raises(OtherVersion):
+        StoredResponse.of(b'{"version":4}\nrest')
+
+
+def test_a_damaged_byte_is_found_wherever_it_is() -> None:
+    repeated = {"tools": [{"name": "x" * 600}]}
+    output = [{"type": "message", "role": "assistant", "content": "Hello."}]
+    response = {"id": "resp_1", "output": output, "instructions": "y" * 600}
+    kept = StoredResponse(response, {"model": "m"} | repeated, b'[{"a":{"b":1}}]', ("resp_0",))
+    blob, parts = kept.packed()
+    for at in range(len(blob)):
+        for mask in (1, 0x20, 0x80):
+            damaged = blob[:at] + bytes([blob[at] ^ mask]) + blob[at + 1 :]
+            parts_of(damaged)  # for a response that is deleted
+            with pytest.raises(Unreadable):
+                StoredResponse.of(damaged, parts)
+    for name, part in parts.items():
+        for at in range(len(part)):
+            other = part[:at] + bytes([part[at] ^ 1]) + part[at + 1 :]
+            with pytest.raises(Unreadable):
+                StoredResponse.of(blob, {name: other})
+
+
+# What earlier versions kept
+
+
+def test_the_first_version_is_read() -> None:
+    request = b'{"messages":[{"role":"user","content":"Hi."}],"model":"m"}'
+    head = {"version": 1, "sizes": [6, 13, len(request)], "references": {}, "said": None}
+    kept = StoredResponse.of(dumps(head) + b'\nresp_0{"output":[]}' + request + b"event: a")
+    assert (kept.ancestors, kept.request, kept.parts) == (("resp_0",), {"model": "m"}, ())
+    assert kept.turn_items() == [{"role": "user", "content": "Hi."}]
+    assert kept.streamed == Streamed("openai")
+
+
+def test_the_second_version_is_read_with_its_parts() -> None:
+    tools = dumps([{"name": "x", "d": "t" * 5000}])
+    digest = hashlib.sha256(tools).hexdigest()
+    reference = {"type": "item_reference", "id": "msg_1"}
+    before, after = b'{"tools":', b',"input":%b}' % dumps([reference])
+    response = b'{"id":"resp_1","tools":null,"output":[]}'
+    head = {
+        "version": 2,
+        "sizes": [0, len(response), len(before + after)],
+        "references": {"msg_1": {"role": "user", "content": "Hi."}},
+        "said": None,
+        "delta_cuts": '{"dialect":"codex","prior":2,"error":null,"cuts":[]}',
+        "parts": [digest],
+        "inherited": [],
+        "fields": {"tools": 0},
+        "cuts": [[len(before), 0]],
+    }
+    blob = dumps(head) + b"\n" + response + before + after
+    (name,) = parts_of(blob)
+    whole = StoredResponse.of(blob, {name: tools})
+    assert whole.response["tools"] == whole.request["tools"] == loads(tools)
+    assert whole.turn_items() == [{"role": "user", "content": "Hi."}]
+    assert whole.streamed == Streamed("codex", prior=2)
+    bare = StoredResponse.of(blob)
+    assert (bare.response["tools"], bare.request) == (None, {"tools": None})
+    assert bare.turn_items() == whole.turn_items()
     with pytest.raises(Unreadable):
-        drained(StoredResponse.decoding(head + b"\nrest"))
+        StoredResponse.of(blob, {name: b"[]"})
 
 
-def made(number: int, *, before: tuple[str, ...] = (), **request: Any) -> StoredResponse:
+def made(number: int, *, before: tuple[str, ...] = (), items: Any = None) -> StoredResponse:
     own = f"{number:032x}"
     output = [{"type": "message", "role": "assistant", "id": f"msg_{own}_0", "content": []}]
     return StoredResponse(
         response={"id": f"resp_{own}", "output": output},
-        request=dumps({"input": f"ask {number}"} | request),
-        ancestor_ids=" ".join(before).encode(),
+        request={},
+        items=dumps([{"role": "user", "content": f"ask {number}"}] if items is None else items),
+        ancestors=before,
     )
 
 
-def test_a_chain_is_a_conversation() -> None:
-    first = made(1)
-    second = made(2, before=(first.response["id"],))
-    items = drained(reading_turns(drained(writing_turn(kept)) for kept in (first, second)))
-    assert [item.get("content") for item in items] == [
-        *("ask 1", [], "ask 2", []),
-    ]
-    assert items == [*drained(first.turn_items()), *drained(second.turn_items())]
-    earlier = drained(continuing(second, items, [], {}))
-    assert earlier.ancestors == (first.response["id"], second.response["id"])
-    assert earlier.items is items
+def test_items_are_found_by_the_ids_that_they_got() -> None:
+    kept = made(1)
+    own, answer = f"{1:032x}", made(1).response["output"][0]
+    ids = [f"msg_{own}_0", f"msg_{own}_in_0", f"msg_{own}_1", f"msg_{2:032x}_0", "msg_x"]
+    found = found_items(ids, {kept.response["id"]: kept})
+    assert found == {ids[0]: answer, ids[1]: {"role": "user", "content": "ask 1"}}
 
 
 @given(text=st.text(max_size=60) | IDS.map(lambda name: f"msg_{name[5:]}_0"))
@@ -222,27 +233,16 @@ def test_two_who_ask_are_one_only_if_all_is_the_same(parts: list[str], others: l
 
 
 def test_a_failed_resumption_is_not_kept() -> None:
-    keeping = SaveContext(b"", b"{}", Continuation(), resumes=made(1))
+    keeping = SaveContext(b"", {}, b"[]", Continuation(), resumes=made(1))
     failed = {"id": "resp_1", "status": "failed", "output": []}
-    assert keeping.kept(failed, b"") is None
-    assert SaveContext(b"", b"{}").kept(failed, b"") is not None
-
-
-def test_events_that_quote_numbers_are_counted_by_their_own() -> None:
-    frames = [
-        b'event: a\ndata: {"type":"a","sequence_number":%d,"delta":"\\"sequence_number\\":9"}\n\n'
-        % n
-        for n in range(3)
-    ]
-    kept = StoredResponse(response={}, request=b"{}", events=b"".join(frames))
-    assert drained(events_after(kept, 0)) == b"".join(frames[1:])
-    assert drained(events_after(kept, 2)) == b""
+    assert keeping.kept(failed) is None
+    assert SaveContext(b"", {}, b"[]").kept(failed) is not None
 
 
 def test_a_listing_asks_for_nothing_that_items_need_not_have() -> None:
     items = [{}, {"type": "message", "content": None}, {"type": "new"}, {"id": 5, "content": []}]
-    page = drained(input_items([made(1, input=items)], {}))
-    assert page.count(b'"status":"completed"') == len(items)
+    page = input_items([made(1, items=items)], {})
+    assert [item["status"] for item in page["data"]] == ["completed"] * len(items)
 
 
 # What is used does not grow old
@@ -264,15 +264,11 @@ def test_what_a_response_goes_on_from_lives_as_long_as_it(
             backend.advance(50_000)
             last = made(number, before=(first.response["id"],))
             reference = referred.response["output"][0]
-            await opened.keep(
-                b"me",
-                StoredResponse(
-                    last.response, last.request, last.ancestor_ids, {reference["id"]: reference}
-                ),
-            )
+            earlier = Continuation([], last.ancestors, {reference["id"]: reference})
+            await opened.keep(b"me", last, SaveContext(b"me", {}, b"[]", earlier).used)
         ids = [kept.response["id"] for kept in (first, referred, alone)]
-        assert await opened.get(b"somebody else", ids) == [None] * 3
-        return [found is not None for found in await opened.get(b"me", ids)]
+        assert not any([await opened.has(b"somebody else", each) for each in ids])
+        return [await opened.has(b"me", each) for each in ids]
 
     assert asyncio.run(live()) == [True, True, False]
     opened.close()
@@ -302,6 +298,6 @@ def test_what_was_cut_is_no_history(status: str, said: Any) -> None:
     output = CUT if said is None else []
     response = {"id": "resp_1", "status": status, "output": output}
     kept = replace(made(1), response=response, full_output=said)
-    assert drained(kept.turn_items())[1:] == whole
-    assert [call["call_id"] for call in drained(open_calls(kept)).values()] == ["c2", "c3"]
-    assert drained(resuming(kept, []))["input"][1:] == whole
+    assert kept.turn_items()[1:] == whole
+    assert [call["call_id"] for call in open_calls(kept).values()] == ["c2", "c3"]
+    assert resuming(kept, [])["input"][1:] == whole

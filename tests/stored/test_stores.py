@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from dragoman.proxy.stored import memory, sqlite
 from dragoman.stored.store import Store, StoreError
 from tests.stored.backends import MB, Backend
 
@@ -38,11 +37,9 @@ def test_a_chain_of_five_hundred_is_got_at_once(backend: Backend, store: Store) 
     for number, name in enumerate(ids):
         store.put(OWNER, name, name.encode(), backend.now, keeps=ids[:number])
     assert store.get(OWNER, ids, backend.now) == [name.encode() for name in ids]
-    assert store.count(OWNER, [*ids[:250], "resp_none", *ids[250:]], backend.now) == 500
-    assert store.count(OWNER, HOSTILE_IDS, backend.now) == store.count(OWNER, [], backend.now) == 0
-    assert store.count(OTHER, ids, backend.now) == 0
+    assert store.get(OTHER, ids, backend.now) == [None] * 500
     backend.advance(31 * DAY)
-    assert store.count(OWNER, ids, backend.now) == 0
+    assert store.get(OWNER, ids, backend.now) == [None] * 500
 
 
 def test_a_put_takes_the_place_of_what_was_there(backend: Backend, store: Store) -> None:
@@ -111,44 +108,6 @@ def test_a_response_is_kept_for_its_days_and_not_longer(backend: Backend) -> Non
     assert store.get(OWNER, ["resp_1"], backend.now) == [b"blob"]
     backend.advance(0.2 * DAY)
     assert store.get(OWNER, ["resp_1"], backend.now) == [None]
-
-
-def test_an_address_is_remembered_until_it_is_forgotten(backend: Backend, store: Store) -> None:
-    assert store.remembered("a" * 64, backend.now) == ""
-    store.remember("a" * 64, "chat", backend.now)
-    store.remember("b" * 64, "responses", backend.now)
-    assert [store.remembered(c * 64, backend.now) for c in "abc"] == ["chat", "responses", ""]
-    store.remember("a" * 64, "responses", backend.now)
-    store.remember("b" * 64, "", backend.now)
-    store.remember("c" * 64, "", backend.now)
-    assert [store.remembered(c * 64, backend.now) for c in "abc"] == ["responses", "", ""]
-    assert backend.shared == (backend.open().remembered("a" * 64, backend.now) != "")
-
-
-def test_an_address_is_remembered_as_long_as_a_response(backend: Backend) -> None:
-    store = backend.open(days=30)
-    for name in "used", "idle":
-        store.remember(name, "chat", backend.now)
-    backend.advance(20 * DAY)
-    assert store.remembered("used", backend.now) == "chat"
-    backend.advance(20 * DAY)
-    assert [store.remembered(name, backend.now) for name in ("used", "idle")] == ["chat", ""]
-
-
-def test_only_so_many_addresses_are_remembered(
-    backend: Backend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not backend.bounded:
-        pytest.skip("Redis has a bound of its own")
-    for module in memory, sqlite:
-        monkeypatch.setattr(module, "MAX_ADDRESSES", 3)
-    store = backend.open()
-    for number, name in enumerate("abc"):
-        store.remember(name, "chat", backend.now + number)
-    assert store.remembered("a", backend.now + 3) == "chat"
-    store.remember("d", "chat", backend.now + 4)
-    found = [store.remembered(name, backend.now + 5) for name in "abcd"]
-    assert found == ["chat", "", "chat", "chat"]
 
 
 def test_to_be_gone_on_from_makes_a_response_young_again(backend: Backend) -> None:
@@ -330,13 +289,23 @@ def test_who_comes_to_a_full_store_gets_a_share_of_it(backend: Backend) -> None:
 def test_a_part_is_kept_once_and_as_long_as_a_response_has_it(
     backend: Backend, store: Store
 ) -> None:
-    for name in "resp_1", "resp_2":
-        store.put(OWNER, name, b"blob", backend.now, parts={"x": b"tools", name: name.encode()})
-    store.put(OTHER, "resp_3", b"blob", backend.now, parts={"x": b"theirs"})
-    digests = ["x", "resp_1", "resp_2", "none"]
-    assert store.parts(OWNER, digests) == [b"tools", b"resp_1", b"resp_2", None]
-    assert store.delete(OWNER, "resp_1", ["x", "resp_1"])
-    assert store.parts(OWNER, digests) == [b"tools", None, b"resp_2", None]
-    assert store.delete(OWNER, "resp_2", ["x", "resp_2"])
-    assert store.parts(OWNER, digests) == [None] * 4
-    assert store.parts(OTHER, ["x"]) == [b"theirs"]
+    same, first, second, none = "part:x", "part:1", "part:2", "part:none"
+    names = [same, first, second, none]
+    for name, own in (("resp_1", first), ("resp_2", second)):
+        store.put(OWNER, name, b"blob", backend.now, parts={same: b"tools", own: own.encode()})
+    store.put(OTHER, "resp_3", b"blob", backend.now, parts={same: b"theirs"})
+    assert store.get(OWNER, names, backend.now) == [b"tools", b"part:1", b"part:2", None]
+    assert store.delete(OWNER, "resp_1", [same, first])
+    assert store.get(OWNER, names, backend.now) == [b"tools", None, b"part:2", None]
+    assert store.delete(OWNER, "resp_2", [same, second])
+    assert store.get(OWNER, names, backend.now) == [None] * 4
+    assert store.get(OTHER, [same], backend.now) == [b"theirs"]
+
+
+def test_a_part_is_kept_as_long_as_what_is_gone_on_from(backend: Backend, store: Store) -> None:
+    store.put(OWNER, "resp_1", b"one", backend.now, parts={"part:x": b"tools"})
+    for number in range(2, 5):
+        backend.advance(20 * DAY)
+        keeps = ["resp_1", "part:x"]
+        store.put(OWNER, f"resp_{number}", b"more", backend.now, keeps)
+    assert store.get(OWNER, ["resp_1", "part:x"], backend.now) == [b"one", b"tools"]

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from dragoman.bridge.model_families import family_of
 from dragoman.notes import Evidence
+from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.pending import Policy
+from dragoman.repair.pipeline import RepairPipeline
+from dragoman.repair.policy import Policy
 from dragoman.stored import turn_reasoning
 from dragoman.stored.store import Store
-from dragoman.stored.turn_reader import MAX_TEXT, MAX_UNREAD, TurnReader
 from dragoman.stored.turn_reasoning import (
     MAX_PARSED,
     History,
@@ -30,7 +31,7 @@ from dragoman.stored.turn_reasoning import (
 )
 from dragoman.wire.chat_calls import CallDelta
 from dragoman.wire.json_codec import dumps
-from dragoman.wire.slices import drained
+from dragoman.wire.reply_reader import MAX_TEXT, ReplyReader, read_reply
 from tests.bridge.converting import cured
 from tests.repair.streams import chunk, read, repair_whole, sse
 from tests.stored.backends import Backend, SqliteBackend
@@ -54,13 +55,13 @@ CAT = ("functions.bash:1", "bash", '{"command": "cat"}')
 
 def remember(store: Store, before: list[Json], said: Json, thought: str, now: float) -> None:
     """The reply to `before` has come."""
-    names = drained(drained(History.reading(before)).names(drained(calls_of(said))))
+    names = History.of(before).names(calls_of(said))
     keep(store, OWNER, names=names, text=thought, now=now, used=())
 
 
 def known(store: Store, messages: list[Json], now: float, owner: str = OWNER) -> list[Any]:
     """The reasoning of each message as it would be sent."""
-    lacking = drained(History.reading(messages)).lacking
+    lacking = History.of(messages).lacking
     made = with_reasoning(messages, lacking, recall(store, owner, names_of(lacking), now))
     return [message.get("reasoning_content") for message in made if message["role"] != "user"]
 
@@ -139,7 +140,7 @@ def test_of_two_turns_with_one_name_the_first_is_kept(backend: Backend) -> None:
 def test_long_arguments_are_not_parsed(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     store, write = backend.open(), calling(("a", "write", json.dumps({"text": "x" * MAX_PARSED})))
     monkeypatch.setattr(turn_reasoning, "loads", None)
-    names = drained(drained(History.reading([user()])).names(drained(calls_of(write))))
+    names = History.of([user()]).names(calls_of(write))
     monkeypatch.undo()
     keep(store, OWNER, names=names, text="hm", now=backend.now, used=())
     assert known(store, [user(), write], backend.now) == ["hm"]
@@ -206,7 +207,7 @@ def test_one_call_of_a_turn_does_not_stand_for_another_turn(backend: Backend) ->
 def test_what_an_earlier_version_kept_is_found(backend: Backend, place: int) -> None:
     """It kept the text under a name with the ids of the calls, to which the other names led."""
     store = backend.open()
-    (message,) = drained(History.reading([user(), calling(LS)])).lacking
+    (message,) = History.of([user(), calling(LS)]).lacking
     store.put(OWNER, "reasoning:exact", dumps("hm"), backend.now)
     store.put(OWNER, message.names[place], b"reasoning:exact", backend.now)
     assert known(store, [user(), calling(LS)], backend.now) == ["hm"]
@@ -218,7 +219,7 @@ def test_what_an_earlier_version_kept_is_found(backend: Backend, place: int) -> 
 
 def test_the_first_stays_if_an_earlier_version_kept_it(backend: Backend) -> None:
     store = backend.open()
-    (message,) = drained(History.reading([user(), calling(LS)])).lacking
+    (message,) = History.of([user(), calling(LS)]).lacking
     store.put(OWNER, "reasoning:exact", dumps("hm"), backend.now)
     store.put(OWNER, message.names[0], b"reasoning:exact", backend.now)
     remember(store, [user()], calling(LS), "again", backend.now)
@@ -231,7 +232,7 @@ def test_what_is_used_is_kept_longer(backend: Backend, shape: Json, earlier: boo
     store = backend.open()
     remember(store, [user()], calling(LS, CAT), "old", backend.now)
     if earlier:
-        (message,) = drained(History.reading([user(), calling(LS, CAT)])).lacking
+        (message,) = History.of([user(), calling(LS, CAT)]).lacking
         store.put(OWNER, message.names[0], b"reasoning:exact", backend.now)
         for name in message.names[1:]:
             store.put(OWNER, name, b"reasoning:exact", backend.now)
@@ -239,11 +240,20 @@ def test_what_is_used_is_kept_longer(backend: Backend, shape: Json, earlier: boo
     messages = [user(), shape]
     for number in range(4):
         backend.advance(20 * 86400)
-        history = drained(History.reading([*messages, user(f"{number}")]))
+        history = History.of([*messages, user(f"{number}")])
         (found,) = recall(store, OWNER, names_of(history.lacking), backend.now)
         assert found and found.text == "old"
-        names = drained(history.names([CallDelta(0, "a", "bash", "{}")]))
+        names = history.names([CallDelta(0, "a", "bash", "{}")])
         keep(store, OWNER, names=names, text="new", now=backend.now, used=found.names)
+
+
+@pytest.mark.parametrize("blob", [b'"hm', b"\xffhm", b"reasoning:\xff", b"", b"3"])
+def test_reasoning_that_is_damaged_is_unknown(backend: Backend, blob: bytes) -> None:
+    store = backend.open()
+    (message,) = History.of([user(), calling(LS)]).lacking
+    for name in message.names:
+        store.put(OWNER, name, blob, backend.now)
+    assert known(store, [user(), calling(LS)], backend.now) == [None]
 
 
 # Reading replies
@@ -276,8 +286,21 @@ WHOLE = {
 }
 
 
-def taken(reader: TurnReader) -> list[tuple[str, list[tuple[str, str, str]]]]:
-    turns = reader.take()
+def keeping() -> RepairPipeline:
+    """What repairs a reply whose reasoning is kept."""
+    evidence = Evidence()
+    return RepairPipeline(
+        ChatStreamRepair(DeclaredTools({}), Policy(), evidence, 1), evidence, keeps=True
+    )
+
+
+def leaving(pipeline: RepairPipeline, piece: bytes) -> int:
+    """How many bytes of a piece leave before a turn is kept."""
+    return len(pipeline.feed(piece)) - pipeline.kept_first
+
+
+def taken(reader: ReplyReader) -> list[tuple[str, list[tuple[str, str, str]]]]:
+    turns = reader.turns()
     return [
         (turn.reasoning, [(c.id, c.name, c.arguments) for c in turn.call_deltas]) for turn in turns
     ]
@@ -287,18 +310,18 @@ def taken(reader: TurnReader) -> list[tuple[str, list[tuple[str, str, str]]]]:
 @pytest.mark.parametrize("blank", [b"\n\n", b"\r\n\r\n"])
 def test_the_end_of_a_turn_with_calls_waits(size: int, blank: bytes) -> None:
     """Pieces of whole events, as they leave."""
-    reader, events = TurnReader(), STREAM.replace(b"\n\n", blank).split(blank)[:-1]
+    pipeline, events = keeping(), STREAM.replace(b"\n\n", blank).split(blank)[:-1]
     sent = b""
     for begin in range(0, len(events), size):
         piece = b"".join(event + blank for event in events[begin : begin + size])
-        end = reader.feed(piece)
+        end = leaving(pipeline, piece)
         sent += piece[:end]
         if end < len(piece):
             break
     assert b'"arguments": "{}"' in sent
     assert b'"finish_reason": "tool_calls"' not in sent
-    assert taken(reader) == [('I look at "it".', CALLS)]
-    assert taken(reader) == []
+    assert taken(pipeline.read.client) == [('I look at "it".', CALLS)]
+    assert taken(pipeline.read.client) == []
 
 
 @pytest.mark.parametrize(
@@ -306,9 +329,7 @@ def test_the_end_of_a_turn_with_calls_waits(size: int, blank: bytes) -> None:
     [STREAM, json.dumps({"choices": [{"message": WHOLE, "finish_reason": "tool_calls"}]}).encode()],
 )
 def test_a_reply_that_came_whole_is_read(body: bytes) -> None:
-    reader = TurnReader()
-    drained(reader.reading(body))
-    assert taken(reader) == [('I look at "it".', CALLS)]
+    assert taken(read_reply(body, keeps=True)) == [('I look at "it".', CALLS)]
 
 
 def test_each_choice_is_taken_at_its_own_end() -> None:
@@ -322,21 +343,22 @@ def test_each_choice_is_taken_at_its_own_end() -> None:
         of(i, {"tool_calls": [call(0, id=f"c{i}", name="bash", arguments="{")]}) for i in (0, 1)
     ]
     tails = [of(i, {"tool_calls": [call(0, arguments="}")]}) for i in (0, 1)]
-    reader = TurnReader()
-    first, second = sse([of(1, {}, "stop")]), sse([of(0, {}, "length")])
-    assert reader.feed(said := sse([*thoughts, *heads, tails[1]])) == len(said)
-    assert reader.feed(first) == 0
+    pipeline = keeping()
+    reader = pipeline.read.client
+    first, second = (sse([of(*end)], done=False) for end in ((1, {}, "stop"), (0, {}, "length")))
+    assert leaving(pipeline, said := sse([*thoughts, *heads, tails[1]], done=False)) == len(said)
+    assert leaving(pipeline, first) == 0
     assert taken(reader) == [("hm 1", [("c1", "bash", "{}")])]
-    assert reader.feed(said := sse([tails[0]]) + second) == len(said) - len(second)
+    assert leaving(pipeline, said := sse([tails[0]], done=False) + second) == len(said) - len(
+        second
+    )
     assert taken(reader) == [("hm 0", [("c0", "bash", "{}")])]
 
 
 @pytest.mark.parametrize("silent", [{"tool_calls": None}, {"tool_calls": []}, {"content": "_call"}])
 def test_deltas_without_a_call_before_the_first_thought_do_not_count(silent: Json) -> None:
-    reader = TurnReader()
-    reader.feed(sse([chunk({"content": "x" * MAX_UNREAD, **silent})]) * 2)
-    reader.feed(STREAM)
-    assert taken(reader) == [('I look at "it".', CALLS)]
+    before = sse([chunk({"content": "x", **silent})] * 2, done=False)
+    assert taken(read_reply(before + STREAM, keeps=True)) == [('I look at "it".', CALLS)]
 
 
 @pytest.mark.parametrize(
@@ -354,9 +376,7 @@ def test_deltas_without_a_call_before_the_first_thought_do_not_count(silent: Jso
     ids=["no call", "no reasoning", "too long", "nonsense"],
 )
 def test_nothing_waits_where_nothing_is_to_be_kept(chunks: list[Any]) -> None:
-    reader, stream = TurnReader(), sse(chunks)
-    reader.feed(stream)
-    assert taken(reader) == []
+    assert taken(read_reply(sse(chunks), keeps=True)) == []
 
 
 # A conversation
@@ -430,7 +450,7 @@ def test_ten_turns_each_begin_with_the_one_before(turns: list[Json], model: str)
             if turn["restart"]:
                 store.close()
                 store = backend.open()
-            history = drained(History.reading(messages))
+            history = History.of(messages)
             found = recall(store, OWNER, names_of(history.lacking), backend.now)
             known = with_reasoning(messages, history.lacking, found)
             request = cured({"model": model, "messages": known, "tools": [BASH]}, family).request
@@ -440,11 +460,10 @@ def test_ten_turns_each_begin_with_the_one_before(turns: list[Json], model: str)
             thoughts = [m["reasoning_content"] for m in request["messages"] if m.get("tool_calls")]
             assert thoughts == [f"thought {earlier}" for earlier in range(number)]
             reply = replied(model, number, turn, {"command": turn["command"]})
-            tools, reader = DeclaredTools.of_request(request), TurnReader()
+            tools = DeclaredTools.of_request(request)
             repaired = repair_whole(reply, tools, Policy(), Evidence(), 1)
-            drained(reader.reading(repaired))
-            for taken_turn in reader.take(last=True):
-                names = drained(history.names(taken_turn.call_deltas))
+            for taken_turn in read_reply(repaired, keeps=True).turns(last=True):
+                names = history.names(taken_turn.call_deltas)
                 text = taken_turn.reasoning
                 keep(store, OWNER, names=names, text=text, now=backend.now, used=())
             messages += heard(turn, number, repaired)

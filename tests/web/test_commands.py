@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
-from fixtures.server import FOLDER
 from tests.live import wire
 from tests.web.mitmweb import HOST, Mitmweb, ask
 from tests.web.screen import Screen
@@ -44,14 +42,6 @@ def test_stats_counts_what_was_done(screen: Screen) -> None:
     assert rows["tokens out"] == str(2 * 133)
 
 
-@pytest.mark.parametrize("flow", ["@focus", "'~u key=repair'"])
-def test_replay_finds_nothing_changed(screen: Screen, flow: str) -> None:
-    """The focus is on the first flow: mitmweb does not move it with a click."""
-    lines = json.loads(screen.run(f"dragoman.replay {flow}"))
-    assert lines
-    assert all("unchanged" in line for line in lines)
-
-
 def test_a_conversation_is_shown_alone(finished: Mitmweb, screen: Screen) -> None:
     body = b'{"model": "m", "stream": true, "messages": [{"role": "user", "content": "Hi"}]}'
     url = f"{HOST}/clean_text/v1/chat/completions"
@@ -68,18 +58,3 @@ def test_stats_are_a_view_as_well(screen: Screen) -> None:
     screen.open("key=repair")
     screen.choose("LLM statistics")
     expect(screen.text).to_contain_text(re.compile(r"\d  flows"))
-
-
-def test_export_writes_a_fixture(screen: Screen, tmp_path: Path) -> None:
-    folder = tmp_path / "exported"
-    lines = json.loads(screen.run(f"dragoman.export @focus {folder}"))
-    assert str(folder) in lines[0]
-    sent = (FOLDER / FIXTURE / "upstream.sse").read_bytes()
-    assert (folder / "upstream.sse").read_bytes() == sent
-    assert json.loads((folder / "request.json").read_bytes())["model"] == "kimi-k2.5"
-
-
-def test_export_refuses_a_folder_that_is_in_use(screen: Screen, tmp_path: Path) -> None:
-    (tmp_path / "mine").write_text("not yours")
-    assert "is not empty; name a new folder" in screen.run(f"dragoman.export @focus {tmp_path}")
-    assert [path.name for path in tmp_path.iterdir()] == ["mine"]

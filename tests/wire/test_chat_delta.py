@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.reply.whole_body import RUN
 from dragoman.inspect.pages.diff import carried
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.pending import Policy
+from dragoman.repair.policy import Policy
 from dragoman.wire.chat_calls import elements, read_delta
-from dragoman.wire.chat_delta import DeltaText, choices, only_counts, only_text
+from dragoman.wire.chat_delta import choices, only_arguments, only_text
 from tests.repair.streams import repair_whole, summarize
 
 from ..bridge.replying import feed_body, new_reply, run
@@ -52,7 +51,7 @@ def test_choices_without_an_index_are_told_apart_by_repair_and_bridge() -> None:
 
 
 @pytest.mark.parametrize("repairs", [False, True])
-@pytest.mark.parametrize("tokens", [0, RUN + 1])
+@pytest.mark.parametrize("tokens", [0, 200])
 def test_a_choice_without_an_index_stays_the_second_wherever_a_reply_is_cut(
     repairs: bool, tokens: int
 ) -> None:
@@ -104,44 +103,51 @@ def test_all_who_read_calls_find_the_same(
 
 
 DETAIL = {"type": "reasoning.text", "text": "a"}
-SEALED = {"type": "reasoning.encrypted", "data": "d"}
 
 
 @pytest.mark.parametrize(
-    ("delta", "found"),
+    ("delta", "fields"),
     [
-        ({"content": "a", "role": "assistant", "refusal": None}, DeltaText("a", ("content",))),
-        ({"content": [{"type": "text", "text": "a"}]}, DeltaText("a", ("content",))),
-        ({"content": [{"type": "text", "summary": "a"}]}, None),
-        ({"reasoning": "a", "content": ""}, DeltaText("a", ("reasoning",))),
-        (
-            {"reasoning": "a", "reasoning_details": [DETAIL]},
-            DeltaText("a", ("reasoning", "reasoning_details")),
-        ),
-        ({"reasoning": "a", "reasoning_details": [DETAIL, SEALED]}, None),
+        ({"content": "a", "role": "assistant", "refusal": None}, ("content",)),
+        ({"reasoning": "a", "content": ""}, ("reasoning",)),
+        ({"reasoning": "a", "reasoning_content": "a"}, ("reasoning_content", "reasoning")),
+        ({"reasoning_content": "a", "reasoning": "a"}, ("reasoning_content", "reasoning")),
+        ({"content": [{"type": "text", "text": "a"}]}, None),
+        ({"reasoning": "a", "reasoning_details": [DETAIL]}, None),
         ({"reasoning": "a", "reasoning_content": "b"}, None),
         ({"reasoning": "a", "content": "a"}, None),
         ({"content": "a", "annotations": [{}]}, None),
-        ({"tool_calls": [{"index": 2, "function": {"arguments": "a"}}]}, DeltaText("a", (), 2)),
-        ({"tool_calls": [{"index": 2, "id": "c", "function": {"arguments": "a"}}]}, None),
-        ({"tool_calls": [{"index": True, "function": {"arguments": "a"}}]}, None),
-        ({"tool_calls": [{"index": 2, "function": {"arguments": ""}}]}, None),
+        ({"tool_calls": [{"index": 2, "function": {"arguments": "a"}}]}, None),
         ({"role": "assistant"}, None),
     ],
 )
 def test_a_chunk_has_one_text_and_nothing_else_or_not(
-    delta: dict[str, Any], found: DeltaText | None
+    delta: dict[str, Any], fields: tuple[str, ...] | None
 ) -> None:
     chunk: dict[str, Any] = {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    found = None if fields is None else (chunk["choices"][0], fields, "a")
     assert only_text(chunk) == only_text({**chunk, "usage": {"total_tokens": 5}}) == found
     for member in ("finish_reason", "logprobs", "usage", "message"):
         assert only_text({"choices": [chunk["choices"][0] | {member: {"a": 1}}]}) is None
+    assert only_text({"choices": chunk["choices"] * 2}) is None
 
 
-def test_a_chunk_has_a_usage_and_nothing_else_or_not() -> None:
-    says_nothing = {"index": 0, "delta": {"content": ""}, "finish_reason": None}
-    ended, said = says_nothing | {"finish_reason": "stop"}, says_nothing | {"delta": {"x": "a"}}
-    for listed in ([], [ended], [said], [says_nothing, says_nothing], [says_nothing, None]):
-        assert not only_counts({"choices": listed, "usage": {"total_tokens": 5}})
-    assert only_counts({"choices": [says_nothing], "usage": {"total_tokens": 5}})
-    assert not only_counts({"choices": [says_nothing], "usage": None})
+@pytest.mark.parametrize(
+    ("call", "only"),
+    [
+        ({"index": 2, "function": {"arguments": "a"}}, True),
+        ({"index": 2, "id": "", "function": {"name": None, "arguments": "a"}}, True),
+        ({"index": 2, "id": "c", "function": {"arguments": "a"}}, False),
+        ({"index": 2, "function": {"name": "f", "arguments": "a"}}, False),
+        ({"index": True, "function": {"arguments": "a"}}, False),
+        ({"index": 2, "function": {"arguments": ""}}, False),
+        ({"function": {"arguments": "a"}}, False),
+    ],
+)
+def test_a_chunk_has_arguments_of_one_call_and_nothing_else_or_not(
+    call: dict[str, Any], only: bool
+) -> None:
+    choice = {"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": None}
+    assert only_arguments({"choices": [choice]}) == ((choice, call) if only else None)
+    for delta in ({"tool_calls": [call, call]}, {"tool_calls": [call], "content": "a"}):
+        assert only_arguments({"choices": [choice | {"delta": delta}]}) is None

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.request.chat_shapes import forming
+from dragoman.bridge.request.chat_shapes import formed
 from dragoman.inspect.pages.diff import carried
 from dragoman.inspect.parse.reply import parse_reply
-from dragoman.repair.prefilter import TEXTS, begins_text, holds_text, may_name_text
 from dragoman.wire.chat_text import (
     DETAILS,
     FIELDS_OF,
@@ -20,7 +19,6 @@ from dragoman.wire.chat_text import (
     without_text,
     written,
 )
-from dragoman.wire.slices import drained
 from tests.repair.streams import summarize
 
 from ..bridge.replying import chunk, ended, run
@@ -54,16 +52,13 @@ def test_all_who_read_reasoning_find_the_same(delta: dict[str, Any], thought: st
     told = [item["summary"][0]["text"] for item in got.output if item["type"] == "reasoning"]
     assert "".join(told) == thought
     message = {"role": "assistant", "content": "c", **delta}
-    kinds = [item.get("type") for item in drained(forming({"input": [message]}))["input"]]
+    kinds = [item.get("type") for item in formed({"input": [message]})["input"]]
     assert ("reasoning" in kinds) is bool(thought)
 
 
 @pytest.mark.parametrize("name", TEXT_FIELDS)
-def test_the_prefilter_knows_every_field_of_text(name: str) -> None:
+def test_every_field_of_text_has_one_passage(name: str) -> None:
     value = [TEXT] if name == DETAILS else "a"
-    raw = b"data: %b\n\n" % json.dumps(chunk({name: value})).encode()
-    assert may_name_text(raw) and holds_text(raw)
-    assert begins_text(raw, TEXTS) is (name != DETAILS)
     assert [text.text for text in passages({name: value})] == ["a"]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.wire.json_schema import TYPES, found_at, is_of, own_types, type_of
+from dragoman.wire.json_schema import TYPES, found_at, is_of, own_types, parts_of, type_of
 
 ROOT = {"$defs": {"a/b": 1, "c~d": 2, "e%f": 3, "g h": 4, "": 5}, "anyOf": [6, {"x": 7}]}
 
@@ -71,3 +71,39 @@ def test_a_schema_has_the_types_it_names_or_else_those_of_its_values(
     schema: Any, types: list[str]
 ) -> None:
     assert own_types(schema) == types
+
+
+@pytest.mark.parametrize(
+    ("schema", "titles"),
+    [
+        ({"title": "a"}, ["a"]),
+        (
+            {"title": "a", "anyOf": [{"title": "b", "oneOf": [{"title": "c"}]}, {"title": "d"}]},
+            "abcd",
+        ),
+        (
+            {
+                "$defs": {"X": {"title": "x", "allOf": [{"title": "y"}, {"$ref": "#/$defs/X"}]}},
+                "title": "a",
+                "$ref": "#/$defs/X",
+                "oneOf": [{"$ref": "#/$defs/X"}, {"title": "z"}],
+            },
+            ["a", "x", "y", None, None, "z"],
+        ),
+        ({"title": "a", "$ref": "#"}, ["a"]),
+        ({"title": "a", "$ref": 5, "anyOf": "x", "allOf": [True, None, {"title": "b"}]}, "ab"),
+        (True, []),
+    ],
+)
+def test_parts_come_once_the_outer_before_the_inner(schema: Any, titles: Any) -> None:
+    assert [part.get("title") for part, _ in parts_of(schema, schema)] == list(titles)
+
+
+def test_what_is_chosen_from_need_not_hold() -> None:
+    schema = {
+        "$defs": {"X": {"title": "x"}},
+        "allOf": [{"title": "all", "anyOf": [{"title": "any"}]}, {"$ref": "#/$defs/X"}],
+        "oneOf": [{"title": "one", "allOf": [{"title": "of one"}]}],
+    }
+    held = {part["title"]: always for part, always in parts_of(schema, schema) if "title" in part}
+    assert held == {"all": True, "any": False, "x": True, "one": False, "of one": False}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from dragoman.stored.endpoint_bodies import input_items
 from dragoman.stored.stored_response import StoredResponse
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.responses import CALL_OUTPUTS, ID_PREFIXES, is_event
-from dragoman.wire.slices import drained
 from tests.bridge.grammar import TERMINALS, TEXTS
 
 PARTS = ("output_item", "content_part", "reasoning_summary_part")
@@ -33,8 +31,8 @@ def test_the_full_name_of_every_event_that_is_sent_stands_in_the_source(name: st
 
 
 def _listed(item: dict[str, object]) -> str:
-    kept = StoredResponse({"id": OWN, "output": []}, dumps({"model": "m", "input": [item]}))
-    (listed,) = json.loads(drained(input_items([kept], {})))["data"]
+    kept = StoredResponse({"id": OWN, "output": []}, {"model": "m"}, dumps([item]))
+    (listed,) = input_items([kept], {})["data"]
     item_id: str = listed["id"]
     return item_id
 

@@ -69,7 +69,10 @@ def test_a_stream_in_steps_has_the_same_frames(stream: bytes) -> None:
         (b"data: x\r\r", b"x"),
         (b"data:  x\n\n", b" x"),
         (b"data: a\ndata: b\n\n", b"a\nb"),
-        (b"data\n\n", b""),
+        (b"data\n\n", None),
+        (b"data:\ndata\n\n", None),
+        (b"data:\ndata: x\n\n", b"\nx"),
+        (b"database: x\n\n", None),
         (b"\xef\xbb\xbfdata: x\n\n", b"x"),
         (b": comment\n\n", None),
         (b"Data: x\n\n", None),
@@ -183,5 +186,17 @@ def test_a_fault_within_a_piece_leaves_what_was_held_before(
 
     monkeypatch.setattr(sse, "raw_frames", fault)
     with pytest.raises(MemoryError):
-        splitter.feed(b"gun\n\n")
+        splitter.feed(b"gun, and ended\n\n")
     assert [frame.raw for frame in splitter.close()] == [b"data: be"]
+
+
+@pytest.mark.parametrize(
+    "nothing", [b"\n", b"\r\n", b":\n\n", b": c\r\rdata\n\n", b"data:\n\n", b"data: \n\n"]
+)
+def test_what_carries_nothing_is_few_frames(nothing: bytes) -> None:
+    stream = nothing * 5000 + b"data: x\n\n" + nothing * 5000
+    for size in (len(stream), 1000, 7):
+        frames = _split([stream[at : at + size] for at in range(0, len(stream), size)])
+        assert b"".join(frame.raw for frame in frames) == stream
+        assert [frame.data for frame in frames if frame.data is not None] == [b"x"]
+        assert len(frames) <= 2 * -(-len(stream) // size) + 1

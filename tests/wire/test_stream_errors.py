@@ -11,7 +11,7 @@ from dragoman.bridge.responses.dialects import CODEX, OPENAI
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.pending import Policy
+from dragoman.repair.policy import Policy
 from dragoman.wire.chat_end import has_ended
 from dragoman.wire.errors import stream_error
 from tests.repair.streams import repair_whole, summarize

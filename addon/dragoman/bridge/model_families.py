@@ -36,8 +36,8 @@ class Refusals:
     null_messages: bool = False
     """An assistant's message without calls whose content is null."""
     broken_history: bool = False
-    """Calls without outputs, outputs without calls, calls without ids, and arguments that are
-    not the text of a JSON object."""
+    """Calls without outputs, outputs without calls, and calls without ids or arguments.  Arguments
+    that are not the text of a JSON object are refused by all (vLLM)."""
     media_of_tools: bool = False
     """Images and files in a tool's message, which few chat hosts take: they go to a user's."""
     developer_role: bool = False

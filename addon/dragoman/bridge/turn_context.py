@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -38,3 +38,5 @@ class TurnContext:
     """Estimated tokens of the request, for upstreams that do not count."""
     summary: bool = False
     """Whether the reply is a summary, to be returned as one item."""
+    called: Container[str] = ()
+    """The ids of the calls in the conversation, the client's and those that were sent."""

@@ -1,18 +1,18 @@
 """One request and its reply, as each side of the proxy saw them.
 
-`proxy` records it while a flow runs; views, exports and replays are made from it.
+`proxy` records it while a flow runs; views are made from it.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .outcome import Outcome
+from .outcome import Job, Outcome
 
-Job = Literal["watch", "repair", "bridge"]
-"""`watch`: nothing is done; `bridge` repairs as well."""
+Side = Literal["upstream", "client"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,11 @@ class Timing:
     """Seconds from the request to the end of the reply."""
     longest_silence: float = 0.0
     """Seconds between two steps, or between the request and the first."""
+
+    def moment(self, offset: int, side: Side) -> float | None:
+        """Seconds from the request until so many bytes had passed; None if it is not known."""
+        at = bisect_left(self.steps, offset, key=lambda step: getattr(step, side))
+        return self.steps[at].at if at < len(self.steps) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +63,6 @@ class Exchange:
     outcome: Outcome | None = None
     """None if it was not recorded."""
     status: int = 200
-    upstream_status: int = 200
-    retry_after: str = ""
-    """The header of the reply, which the message of an error repeats."""
     error: str = ""
     """How a connection broke off, in mitmproxy's words."""
     request_notes: tuple[str, ...] = ()

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-from ..notes import Evidence, printable
+from ..notes import Evidence, TurnFacts, printable
 from ..wire.chat_end import FINISHES
+from ..wire.reply_reader import UNNAMED
 
-if TYPE_CHECKING:  # an `Exchange` has an outcome
-    from .exchange import Job
-    from .summary import TurnSummary
-
+Job = Literal["watch", "repair", "bridge"]
+"""`watch`: nothing is done; `bridge` repairs as well."""
 Ending = Literal["answered", "cut", "empty", "failed", "unread", "running"]
 SIGNS: dict[Ending, str] = {
     "answered": "✓",
@@ -30,8 +29,9 @@ SIGNS: dict[Ending, str] = {
 MAX_NAMES = 5
 REFUSED = "refused:"
 """The note on a request that Dragoman answers itself, with an error."""
-UNNAMED = "error"
-"""The code of an error that has none."""
+LOST = "lost its stream:"
+"""The note on a reply that two addons wanted to change: who did not, and to whom it was lost."""
+OURS = "Dragoman"
 _CUTS = {
     "max_output_tokens": "max tokens",
     "content_filter": "content filter",
@@ -58,7 +58,7 @@ _UNREAD = Outcome("unread", "no reply of an LLM")
 
 
 def outcome_of(
-    turn: TurnSummary, evidence: Evidence, *, status: int = 200, broken: str = ""
+    turn: TurnFacts, evidence: Evidence, *, status: int = 200, broken: str = ""
 ) -> Outcome:
     """The outcome of a flow that has ended. `status` is the client's, 0 without a reply; `broken`
     says in a few words that a connection broke off."""
@@ -69,11 +69,11 @@ def outcome_of(
     if calls := calls_in_words(turn, evidence):
         return Outcome("answered", calls)
     if turn.client.answered:
-        return Outcome("answered", "text")
+        return Outcome("answered", turn.client.answered)
     return Outcome("empty", "no answer, no call") if turn.upstream.parsed else _UNREAD
 
 
-def calls_in_words(turn: TurnSummary, evidence: Evidence) -> str:
+def calls_in_words(turn: TurnFacts, evidence: Evidence) -> str:
     """``2 calls bash, read``: what the client received, or at least the repaired calls, where the
     reply was not kept whole; empty without calls."""
     calls = max(Counter(turn.client.calls), evidence.calls, key=Counter.total)
@@ -84,10 +84,12 @@ def calls_in_words(turn: TurnSummary, evidence: Evidence) -> str:
     return f"{calls.total()} call{'' if calls.total() == 1 else 's'} {', '.join(names + more)}"
 
 
-def _failure(turn: TurnSummary, evidence: Evidence, status: int, broken: str) -> str:
+def _failure(turn: TurnFacts, evidence: Evidence, status: int, broken: str) -> str:
     refused = [detail for what, detail in evidence.notes if what == REFUSED]
     if refused:
         return f"refused by Dragoman: {refused[0]}"
+    if any(what == LOST and detail.startswith(OURS) for what, detail in evidence.notes):
+        return "lost to another addon"
     upstream, client = turn.upstream, turn.client
     if upstream.error_code and not (upstream.error_code == UNNAMED and status >= 400):
         return upstream.error_code
@@ -113,7 +115,7 @@ def _cut(finish: str) -> str:
 def headline(
     outcome: Outcome,
     job: Job,
-    turn: TurnSummary,
+    turn: TurnFacts,
     evidence: Evidence,
     *,
     model: str = "",
@@ -145,12 +147,13 @@ def what_was_done(job: Job, outcome: Outcome, *, cured: bool, repaired: bool) ->
 
 
 def _figures(
-    outcome: Outcome, turn: TurnSummary, evidence: Evidence, first: float | None, status: int
+    outcome: Outcome, turn: TurnFacts, evidence: Evidence, first: float | None, status: int
 ) -> Iterator[str]:
     if status >= 400 and outcome.what != f"HTTP {status}":
         yield f"HTTP {status}"
     if outcome.ending != "answered":
         yield calls_in_words(turn, evidence)
+    yield from (f"{what} {detail}" for what, detail in evidence.notes if what == LOST)
     if evidence.calls:
         leaked = ", ".join(sorted(evidence.leaked))
         yield f"{evidence.calls.total()} repaired" + (f" from {leaked}" if leaked else "")

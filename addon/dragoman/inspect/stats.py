@@ -15,10 +15,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..notes import REPAIRED, Evidence, printable
-from .exchange import Job
-from .outcome import Ending, Outcome
-from .summary import TurnSummary
+from ..notes import REPAIRED, Evidence, TurnFacts, printable
+from .outcome import Ending, Job, Outcome
 
 Model = tuple[str, str]
 """A host and a model."""
@@ -132,7 +130,7 @@ class Stats:
 
     def add(
         self,
-        turn: TurnSummary,
+        turn: TurnFacts,
         evidence: Evidence,
         outcome: Outcome,
         *,

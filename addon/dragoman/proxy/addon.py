@@ -1,8 +1,9 @@
 """The mitmproxy addon: its hooks, and what is done with a flow in each.
 
 A flow to ``…/chat/completions`` is cured and repaired, one to ``…/responses`` is repaired, or
-bridged where its host speaks only Chat Completions (see `chat_only_hosts`).  Of every other flow
-only event streams are streamed.  Flows loaded from a file are not `live`, and left alone.
+bridged where its host speaks only Chat Completions: that is a `Decision`, and the hooks here do
+what it says.  Of every other flow only event streams are streamed.  Flows loaded from a file are
+not `live`, and left alone.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import gc
 import logging
 from collections.abc import Iterable
 from pathlib import Path
-from weakref import WeakKeyDictionary
 
 from mitmproxy import ctx, exceptions, http
 from mitmproxy.addonmanager import Loader
@@ -24,26 +24,18 @@ from ..inspect.outcome import REFUSED
 from . import error_responses, options
 from .ask_upstream import ASKING_MISSING, is_question
 from .chat_only_hosts import Hosts
-from .flow_choice import FlowChoice
-from .flows import bridge_turn
+from .decision import OWN_HEADERS, Decisions
 from .flows.bridge_flow import BridgeFlow
 from .flows.cure_flow import CureFlow
 from .flows.live_stream import LiveStream
 from .flows.repair_flow import RepairFlow
+from .http_headers import set_json
 from .observe import views
 from .observe.commands import Commands
 from .observe.metrics import Metrics
 from .observe.monitor import FlowMonitor, name_of
 from .observe.recorder import client_request_of, recorder_of
-from .routes import (
-    is_chat,
-    is_replayed,
-    is_responses,
-    is_upgrade,
-    responses_route,
-    unserved,
-)
-from .run_slices import ClientLeft, in_slices
+from .routes import is_replayed, route_of
 from .self_test import SelfTest
 
 logger = logging.getLogger(__name__)
@@ -61,18 +53,14 @@ class Dragoman:
 
     def __init__(self) -> None:
         self._running = False
-        self._dialects: WeakKeyDictionary[http.HTTPFlow, str] = WeakKeyDictionary()
-        """Those that requests have asked for by their headers."""
         self._monitor = FlowMonitor()
-        self._repair = RepairFlow(self._monitor, breaks=not LAYER_MISSING)
-        self._bridge = BridgeFlow(self._monitor, holds=not LAYER_MISSING)
+        self._repair = RepairFlow(self._monitor, has_layer=not LAYER_MISSING)
+        self._bridge = BridgeFlow(self._monitor, has_layer=not LAYER_MISSING)
         self._cure = CureFlow(self._monitor, self._bridge.store)
         self._hosts = Hosts(self._bridge.store)
-        self._choice = FlowChoice(
-            self._monitor, self._repair, self._bridge, self._cure, self._hosts
-        )
+        self._decisions = Decisions(self._hosts, self._bridge.store, self._bridge.endpoints)
         self._metrics = Metrics(self._monitor.stats)
-        self.addons = [Commands(self._monitor.stats), self._hosts, SelfTest()]
+        self.addons = [Commands(self._monitor.stats), self._hosts, SelfTest(self._hosts)]
 
     def load(self, loader: Loader) -> None:
         """Declare the options."""
@@ -113,7 +101,9 @@ class Dragoman:
             # It would be shown as a traceback.  An error in the log stops mitmproxy as well.
             logger.error("%s", error)
             return
-        self._choice.settings = settings
+        if not self._running:
+            settings.policy.formats.prepare()
+        self._decisions.settings = settings
         self._monitor.keep = settings.keep
 
     def running(self) -> None:
@@ -144,7 +134,7 @@ class Dragoman:
     def next_layer(self, next_layer: NextLayer) -> None:
         """See `http_stream`."""
         if not LAYER_MISSING:
-            adopt(next_layer, self._choice)
+            adopt(next_layer, self)
 
     def server_disconnected(self, data: ServerConnectionHookData) -> None:
         if not LAYER_MISSING:
@@ -157,61 +147,58 @@ class Dragoman:
         user streams large bodies."""
         if not flow.live or is_question(flow):
             return
-        if dialect := flow.request.headers.get(bridge_turn.DIALECT_HEADER, ""):
-            self._dialects[flow] = dialect
+        way = self._decisions.at_head(flow).way
         for name in set(flow.request.headers):
-            if name.lower().startswith(bridge_turn.OWN_HEADERS):
+            if name.lower().startswith(OWN_HEADERS):
                 del flow.request.headers[name]
         again = is_replayed(flow) and client_request_of(flow) is not None
-        ours = again or self._choice.converts(flow) or self._choice.refuses(flow)
-        if ours or self._choice.repairs(flow):
+        if again or way != "send" or self._repairs(flow):
             flow.request.headers["accept-encoding"] = "identity"
-        if ours or self._choice.reads_request_whole(flow):
+        if again or self.reads_request_whole(flow):
             flow.request.stream = False
 
     async def request(self, flow: http.HTTPFlow) -> None:
         """Bridge, cure or answer a request."""
         if flow.response or flow.error or not flow.live or is_question(flow):
             return
-        settings = self._choice.settings
-        client_request = client_request_of(flow) if is_replayed(flow) else None
-        if client_request is not None and is_chat(flow.request):
-            dialect = self._dialects.pop(flow, "")
-            if await self._bridge.convert_again(flow, client_request, settings, dialect):
-                return
-        address = responses_route(flow.request)
-        if address is not None and self._bridge.endpoints.runs(flow.request, address):
-            await self._bridge.answer(flow, address)
-            return
-        if is_chat(flow.request):
-            await self._send_on(flow)
-            return
-        why = await self._choice.why_bridged(flow, address)
+        settings = self._decisions.settings
+        decision = await self._decisions.at_body(flow)
+        route, method = decision.route, flow.request.method
         if flow.error is not None:
             return  # it was ended while its upstream was asked
-        if not why:
-            await self._send_on(flow)
-        elif is_upgrade(flow.request):
-            self._monitor.of(flow, "bridge").evidence.note(REFUSED, "a WebSocket")
-            flow.response = error_responses.no_upgrade()
-        elif part := unserved(flow.request):
-            self._monitor.of(flow, "bridge").evidence.note(REFUSED, part)
-            flow.response = error_responses.not_bridged(part)
-        elif address is not None and self._choice.is_served(address):
-            if address.generates:
-                dialect = self._dialects.pop(flow, "")
-                await self._bridge.convert(flow, address, settings, dialect, why)
-            else:
-                await self._bridge.answer(flow, address)
+        again = client_request_of(flow) if is_replayed(flow) and route.api == "chat" else None
+        if again and await self._bridge.convert_again(flow, again, settings, decision.dialect):
+            return
+        if decision.way == "bridge":
+            await self._bridge.convert(flow, decision, settings)
+        elif decision.way == "answer":
+            await self._bridge.answer(flow, route)
+        elif decision.way == "refuse":
+            part, refused = route.action, error_responses.not_bridged
+            self._monitor.of(flow, "bridge").evidence.note(REFUSED, part or "a WebSocket")
+            flow.response = refused(part) if part else error_responses.no_upgrade()
+        else:
+            if method == "POST" and self._repairs(flow):
+                self._monitor.of(flow, "repair")
+            elif route.creates:
+                self._monitor.of(flow, "watch")
+            if decision.cured:
+                await self._cure.send(flow, route, settings)
 
-    async def _send_on(self, flow: http.HTTPFlow) -> None:
-        """A request that is not bridged."""
-        asks = is_chat(flow.request) or flow.request.method == "POST"
-        if asks and self._choice.repairs(flow):
-            self._monitor.of(flow, "repair")
-        elif is_responses(flow.request):
-            self._monitor.of(flow, "watch")
-        await self._cure.send(flow, self._choice.settings)
+    def reads_request_whole(self, flow: http.HTTPFlow) -> bool:
+        """See `Interpreter`, as for all methods here that are no hooks of mitmproxy's."""
+        decision = self._decisions.from_head(flow)
+        ours = decision.way != "send" or decision.unsure or decision.cured
+        return ours or self._repairs(flow)
+
+    def _repairs(self, flow: http.HTTPFlow) -> bool:
+        """Whether the reply to this request, unless bridged, is to be repaired."""
+        test = self._decisions.settings.repair
+        if test is None:
+            return route_of(flow.request).gives_turn
+        # The names of tools are put back whatever a filter says of the reply.
+        names = self._cure.tool_names(flow)
+        return (names is not None and names.restores) or test(flow)
 
     # The response
 
@@ -229,28 +216,29 @@ class Dragoman:
             self._bridge.forget(flow)  # what was saved is what the client got
         if response.data.content is not None:
             return  # it was made here or by another addon, and is whole already
-        self._hosts.answered(flow, response)
+        self._decisions.answered(flow, response)
         if flow in self._bridge:
             self._bridge.begin_reply(flow, response)
             return
         await self._repair.begin_reply(
             flow,
             response,
-            self._choice.settings,
-            repairs=self._choice.is_repairable(flow),
-            turns=self._cure.reader(flow),
+            self._decisions.settings,
+            repairs=self._is_repairable(flow),
+            keeps=self._cure.keeps(flow),
             names=self._cure.tool_names(flow),
         )
 
-    async def dragoman_read(self, flow: http.HTTPFlow) -> None:
-        """There is work in slices for a stream: a hook of our own, see `http_stream`."""
-        if flow.response and isinstance(flow.response.stream, LiveStream):
-            try:
-                await in_slices(flow.response.stream.slow_work(), flow)
-            except ClientLeft:
-                logger.info("%s: the client has left before its reply was read", name_of(flow))
-                flow.response.stream.drop_slow_work()
-            await self._cure.keep(flow)
+    async def dragoman_refused(self, flow: http.HTTPFlow) -> None:
+        """The host has refused a request that was sent before it was known what it speaks: our own
+        hook, see `http_stream`."""
+        response = flow.response
+        if response is None or not self._decisions.at_missing(flow, response):
+            return
+        flow.response = None
+        if (record := recorder_of(flow)) is not None and record.uncured is not None:
+            set_json(flow.request, record.uncured)
+        await self._bridge.convert(flow, self._decisions.of(flow), self._decisions.settings)
 
     async def dragoman_keep(self, flow: http.HTTPFlow) -> None:
         """A reply of which something is kept is about to end: our own hook, see `http_stream`."""
@@ -261,27 +249,28 @@ class Dragoman:
         """Convert or repair a reply that was not streamed, and close the record of any."""
         if question := self._hosts.question(flow):
             question.ended()
-        response, settings = flow.response, self._choice.settings
+        response, settings = flow.response, self._decisions.settings
         if response is None or not (flow.live or recorder_of(flow)):
             return
         if isinstance(response.stream, LiveStream) and not response.stream.started:
             response.stream = False  # the reply ended with its headers
         if flow in self._bridge:
-            if response.status_code in (404, 405):
-                self._hosts.refused_chat(flow, response)
+            self._decisions.at_missing_chat(flow, response)
+            self._monitor.check_stream(flow, response)
             await self._bridge.end_reply(flow, response)
-        elif response.stream:
-            pass  # it has left already
-        elif response.status_code in (404, 405) and self._hosts.refused(flow, response):
+        elif response.stream:  # it has left already
+            if self._is_repairable(flow):
+                self._monitor.check_stream(flow, response)
+        elif self._decisions.at_missing(flow, response):
             logger.info("%s: no Responses API; bridged from now on", name_of(flow))
             flow.comment = flow.comment or "no Responses API; bridged from now on"
-        elif self._choice.refuses_upgrade(flow, response):
+        elif self._decisions.refuses_upgrade(flow, response):
             self._monitor.of(flow, "watch").evidence.note(REFUSED, "a WebSocket")
             flow.response = error_responses.no_upgrade()
-        elif self._choice.is_repairable(flow):
+        elif self._is_repairable(flow):
             await self._repair.whole(flow, response, settings, self._cure.tool_names(flow))
         await self._cure.end_reply(flow, response)
-        self._monitor.close(flow, await self._monitor.summary(flow))
+        self._monitor.close(flow)
 
     def error(self, flow: http.HTTPFlow) -> None:
         """Close the record of a flow that ended early."""
@@ -290,3 +279,35 @@ class Dragoman:
         self._bridge.forget(flow)
         self._cure.forget(flow)
         self._monitor.close(flow)
+
+    def _is_repairable(self, flow: http.HTTPFlow) -> bool:
+        return bool(flow.response and flow.response.status_code == 200 and self._repairs(flow))
+
+    def reads_reply_whole(self, flow: http.HTTPFlow) -> bool:
+        response = flow.response
+        if response is None or flow in self._bridge:
+            return response is not None
+        decisions = self._decisions
+        refused = decisions.missing_decides(flow, response)
+        collected = self._is_repairable(flow) and self._repair.may_collect(flow, response)
+        return refused or decisions.refuses_upgrade(flow, response) or collected
+
+    def converts_reply(self, flow: http.HTTPFlow) -> bool:
+        gives = route_of(flow.request).gives_turn
+        return flow in self._bridge or (gives and self._repairs(flow))
+
+    def may_bridge_refused(self, flow: http.HTTPFlow) -> bool:
+        return bool(flow.response and self._decisions.may_send_again(flow, flow.response))
+
+    def give_up_whole(self, flow: http.HTTPFlow) -> None:
+        if flow in self._bridge:
+            self._bridge.forget(flow)
+            logger.error("%s: the upstream's answer is too large", name_of(flow))
+            self._monitor.of(flow, "bridge").evidence.note("failed", "the answer is too large")
+            flow.response = error_responses.too_large()
+        elif flow.response is not None:
+            self._repair.pass_unread(flow, flow.response)
+
+    def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response:
+        self._bridge.forget(flow)
+        return error_responses.unreachable(error)

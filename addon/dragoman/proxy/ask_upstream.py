@@ -4,7 +4,7 @@
 mode.  The status is the answer; only of a 404 or 405 the body is read, to see whether it names a
 model.  So no token is generated.  The question is a flow that addons and users can see, sent by
 mitmproxy's own `ReplayHandler`.  That takes the mode from an option, has no time-out, and waits for
-the end of the reply: hence `_handler` and `Question._stop`.  As `http_stream`, this knows internals
+the end of the reply: hence `_handler` and `Question._stop`.  As `http_stream`, this uses internals
 of mitmproxy.
 """
 
@@ -21,12 +21,14 @@ from mitmproxy.options import Options
 
 from .body_clues import names_something
 from .http_headers import set_json
+from .mitm.private import QUESTIONS, require
 from .observe.monitor import name_of
 from .observe.refresh import show
 from .options import OptionsOverlay
 from .response_owner import asker_of, is_anonymous
 
 try:
+    require(QUESTIONS)
     from mitmproxy.addons.clientplayback import ReplayHandler
 except (ImportError, AttributeError) as missing:
     ASKING_MISSING = str(missing)
@@ -37,6 +39,8 @@ logger = logging.getLogger(__name__)
 
 ANSWER = 5.0
 """Seconds to wait for an answer: a client waits, too."""
+LATE = 300.0
+"""Seconds after which an answer counts no more: a host may take minutes to start."""
 MAX_NOT_FOUND = "64k"
 """Of a 404 that is read: a longer one is a page for people."""
 _MARK = "dragoman_question"
@@ -70,6 +74,8 @@ class Question:
 
     def __init__(self, flow: http.HTTPFlow) -> None:
         self.flow = _question(flow)
+        self.late: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when no request waits for the answer any more, which may still come."""
         self.asker = asker_of(flow.request)
         self.speaks = Speaks.UNKNOWN
         self.by_credentials = False
@@ -81,11 +87,18 @@ class Question:
         handler = _handler(self.flow)
         replay = asyncio.get_running_loop().create_task(handler.replay())
         await asyncio.wait({replay}, timeout=ANSWER)
+        if not (replay.done() or self._has_reply or self.flow.intercepted):
+            self._log(f"no answer in {ANSWER:.0f} seconds, so that is not known yet")
+            self.late.set_result(None)
+            await asyncio.wait({replay}, timeout=LATE)
         if not replay.done():
             await self._stop(handler, replay)
         if not replay.cancelled() and (error := replay.exception()):
             logger.error("%s: could not be asked: %s", name_of(self.flow), error)
-        self._comment()
+        self._log(self._result())
+
+    def _log(self, result: str) -> None:
+        self.flow.comment = f"asked whether it speaks Responses: {result}"
         logger.info("%s: %s", name_of(self.flow), self.flow.comment)
         show(self.flow)
 
@@ -124,18 +137,20 @@ class Question:
                 self.speaks = Speaks.CLAIMED
             elif status in (404, 405) and not names_something(flow.request, response):
                 self.speaks = chat_only(flow.request)
-        self._comment()
+        flow.comment = f"asked whether it speaks Responses: {self._result()}"
 
-    def _comment(self) -> None:
+    def _result(self) -> str:
+        """The answer, and what it means."""
         flow, response = self.flow, self.flow.response
         if response is not None:
             status = f"HTTP {response.status_code}"
             answer = status if self._has_reply else "answered by another addon"
         else:
             if self._timed_out or flow.error is None:
-                flow.error = Error(f"no answer in {ANSWER:.0f} seconds")
+                seconds = ANSWER + (LATE if self.late.done() else 0)
+                flow.error = Error(f"no answer in {seconds:.0f} seconds")
             answer = flow.error.msg
-        flow.comment = f"asked whether it speaks Responses: {answer}, {_MEANS[self.speaks]}"
+        return f"{answer}, {_MEANS[self.speaks]}"
 
 
 def _question(flow: http.HTTPFlow) -> http.HTTPFlow:

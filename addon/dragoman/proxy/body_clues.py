@@ -11,11 +11,13 @@ from mitmproxy import http
 
 from ..wire.errors import error_object
 from ..wire.json_codec import NotJson, loads
-from .content_decoding import MAX_REQUEST, STEP, CutOffError, DecodingError
+from .content_decoding import STEP, CutOffError, DecodingError
 from .http_headers import body_of, decoded, media_type
 
 SMALL = 64 * 1024
 """Bytes of a request that is parsed: some milliseconds. A larger one is only searched."""
+MAX_SEARCHED = 256 * 1024 * 1024
+"""Bytes, decompressed: also of what is too large to be bridged, and is refused for that."""
 OVERLAP = 100
 """Bytes that are searched again, for matches across two pieces."""
 MAX_ERROR = 256 * 1024
@@ -55,7 +57,7 @@ def _steps(request: http.Request) -> Iterator[bytes]:
     """The body in pieces of at most `STEP` bytes; if it is cut off, the part that came, as the
     bridge reads it (a checksum alone may be missing)."""
     with contextlib.suppress(CutOffError):
-        for piece in decoded(request, MAX_REQUEST):
+        for piece in decoded(request, MAX_SEARCHED):
             for start in range(0, len(piece), STEP):
                 yield piece[start : start + STEP]
 

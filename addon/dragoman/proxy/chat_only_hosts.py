@@ -2,11 +2,7 @@
 
 An address is scheme, host, port, `Host`, path and query.  An unknown one is asked (`ask_upstream`)
 before the first request for a response is sent, and the answer is kept where responses are
-kept.  Answers to real requests count for more:
-
-* once one was answered with 2xx, no 404 makes its address chat-only any more;
-* where only a question said that an address speaks Responses, a real request's 404 decides;
-* an address whose chat path is not there either is unknown again.
+kept.  Answers to real requests count for more: see `decision`.
 
 Some upstreams answer 404 without a key.  So what was found out without a credential counts
 only for requests without one.
@@ -17,24 +13,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable
 from urllib.parse import unquote
-from weakref import WeakKeyDictionary
 
 import mitmproxy.types
 from mitmproxy import http
-from mitmproxy.proxy.mode_specs import ReverseMode
 
 from ..stored.save_context import hash_of
-from ..stored.store import MAX_ADDRESSES, StoreError
+from ..stored.store import StoreError
 from ..wire.errors import Refused
-from .ask_upstream import ANSWER, ASKING_MISSING, Question, Speaks, chat_only
-from .body_clues import asks_for_a_response, names_something
-from .http_headers import EVENT_STREAM, media_type
+from .ask_upstream import ANSWER, ASKING_MISSING, Question, Speaks
+from .body_clues import asks_for_a_response
+from .http_headers import media_type
 from .observe.commands import as_table, typed_command
 from .observe.monitor import name_of
 from .response_owner import asker_of, is_anonymous
-from .routes import ResponsesRoute
+from .routes import SELF_TEST, Route, is_self_test
 from .stored.async_store import AsyncStore
 
 logger = logging.getLogger(__name__)
@@ -63,8 +56,9 @@ KNOWN = (
 _NATIVE = ("openai.com", "chatgpt.com", "azure.com", "azure.us", "azure.cn")
 """OpenAI's and Azure's domains: never asked, and nothing is learned of them."""
 
-_NOBODY = "somewhere-else.invalid"
-"""No host has this name (RFC 2606)."""
+MAX_ADDRESSES = 4096
+"""Upstreams' addresses that are remembered in memory, of some 200 bytes each; the least recently
+used goes first."""
 _ABOUT_ONE = {
     *("stream", "starting_after", "include", "include[]", "include_obfuscation"),
     *("after", "before", "limit", "order"),
@@ -85,45 +79,42 @@ class Hosts:
         people write it."""
         self._questions: dict[str, Question] = {}
         """The open ones, by the address's hash."""
-        self._unbridged: WeakKeyDictionary[http.HTTPFlow, str] = WeakKeyDictionary()
-        """The addresses of real requests that leave as they came."""
-        self._bridged: WeakKeyDictionary[http.HTTPFlow, str] = WeakKeyDictionary()
-        """The addresses of requests that are bridged because of an answer."""
 
     # What is known
 
-    def why_bridged(self, request: http.Request, address: ResponsesRoute | None) -> str:
+    def why_bridged(self, request: http.Request, route: Route) -> str:
         """In words; empty for an upstream that is not to be bridged, as far as is known."""
         if request.pretty_host.lower() in KNOWN:
             return "its host is on the built-in list"
-        if self._known and self._of(request, _name(request, address)) is Speaks.CHAT:
+        if self._known and self._of(request, _name(request, route)) is Speaks.CHAT:
             return "its host was found to have no Responses API"
         return ""
 
-    def may_be_found_out(self, request: http.Request, address: ResponsesRoute) -> bool:
+    def may_be_found_out(self, request: http.Request, route: Route) -> bool:
         """Whether it depends on the body of this request if its upstream is asked."""
-        if address.response_id or _is_settled(request):
+        if not route.creates or _is_settled(request):
             return False
         if media_type(request) not in ("", "application/json"):
             return False
-        return self._of(request, _name(request, address)) in _UNSURE
+        return self._of(request, _name(request, route)) in _UNSURE
 
-    def _speaks(self, name: str) -> Speaks:
+    def speaks(self, name: str) -> Speaks:
+        """What is known of an address."""
         return self._known[name][0] if name in self._known else Speaks.UNKNOWN
 
     def _of(self, request: http.Request, name: str) -> Speaks:
         """What is known for this request, by its credentials."""
-        speaks = self._speaks(name)
+        speaks = self.speaks(name)
         if speaks is not Speaks.UNKNOWN:
             self._known.move_to_end(name)
         if speaks is not Speaks.CHAT_ANONYMOUS:
             return speaks
         return Speaks.CHAT if is_anonymous(request) else Speaks.UNKNOWN
 
-    def _learn(
-        self, name: str, request: http.Request, speaks: Speaks, *, keep: bool = True
-    ) -> None:
-        if self._speaks(name) in (speaks, Speaks.RESPONSES):
+    def learn(self, name: str, request: http.Request, speaks: Speaks, *, keep: bool = True) -> None:
+        """`request` has shown what the address `name` speaks.  Once a real one was answered, no
+        404 makes it chat-only any more."""
+        if self.speaks(name) in (speaks, Speaks.RESPONSES):
             return
         self._known.pop(name, None)
         if speaks is not Speaks.UNKNOWN:
@@ -132,8 +123,13 @@ class Hosts:
             self._known[name] = speaks, url
         if len(self._known) > MAX_ADDRESSES:
             self._known.popitem(last=False)
-        if keep and speaks is not Speaks.CLAIMED:
+        if keep and speaks is not Speaks.CLAIMED and not is_self_test(request):
             self._store.remember(name, speaks.value)
+
+    def forget_self_test(self) -> None:
+        """It has ended, and its upstream with it."""
+        for name in [name for name, (_, url) in self._known.items() if SELF_TEST in url]:
+            del self._known[name]
 
     @typed_command("dragoman.hosts")
     def table(self) -> mitmproxy.types.Data:
@@ -147,25 +143,23 @@ class Hosts:
 
     # Finding out
 
-    async def find_out(self, flow: http.HTTPFlow, address: ResponsesRoute | None) -> None:
+    async def find_out(self, flow: http.HTTPFlow, route: Route) -> tuple[str, bool]:
         """Find out what the address of a request speaks: from the store, and, if it asks for a new
-        response, from the upstream itself. `address` is None for a WebSocket upgrade."""
-        request = flow.request
+        response, from the upstream itself.  Gives that address where the reply to this request
+        teaches something, else "", and whether no answer came in time."""
+        request, late = flow.request, False
         if _is_settled(request):
-            return
-        name = _name(request, address)
-        creates = address is not None and not address.response_id
-        if creates and self._of(request, name) in _UNSURE:
-            if not await asks_for_a_response(request):
-                return
-            self._unbridged[flow] = name
+            return "", False
+        name = _name(request, route)
+        unproven = route.creates and self._of(request, name) in _UNSURE
+        if unproven and not await asks_for_a_response(request):
+            return "", False
         if self._of(request, name) is Speaks.UNKNOWN:
             await self._remember(name, request)
-        if creates and self._of(request, name) is Speaks.UNKNOWN and not ASKING_MISSING:
-            await self._ask(flow, name)
-        if self._of(request, name) is Speaks.CHAT:
-            self._unbridged.pop(flow, None)
-            self._bridged[flow] = name
+        if route.creates and self._of(request, name) is Speaks.UNKNOWN and not ASKING_MISSING:
+            late = await self._ask(flow, name)
+        teaches = unproven or self._of(request, name) is Speaks.CHAT
+        return name if teaches else "", late
 
     async def _remember(self, name: str, request: http.Request) -> None:
         """What was found out before this process began, or by another."""
@@ -176,11 +170,12 @@ class Hosts:
         except (Refused, StoreError, ValueError):
             return  # then it is asked
         if name not in self._known:
-            self._learn(name, request, speaks, keep=False)
+            self.learn(name, request, speaks, keep=False)
 
-    async def _ask(self, flow: http.HTTPFlow, name: str) -> None:
+    async def _ask(self, flow: http.HTTPFlow, name: str) -> bool:
         """Ask the upstream, or wait for the answer to an earlier request. A request with other
-        credentials than those that got no answer asks again, but does not wait for long."""
+        credentials than those that got no answer asks again, but does not wait for long. Returns
+        whether an answer may still come."""
         request, loop = flow.request, asyncio.get_running_loop()
         asker, until = asker_of(request), loop.time() + 2 * ANSWER
         while flow.error is None and self._of(request, name) is Speaks.UNKNOWN:
@@ -190,15 +185,22 @@ class Hosts:
                 # It may run at once, and to its end (mitmproxy 12 has eager tasks).
                 question.task = loop.create_task(self._send(question, name))
             # This cancels nothing where it is cancelled itself: others wait, too.
-            await asyncio.wait({question.task}, timeout=max(0.0, until - loop.time()))
-            if question.asker == asker or not question.by_credentials or not question.task.done():
-                return
+            await asyncio.wait(
+                {question.task, question.late},
+                timeout=max(0.0, until - loop.time()),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if not question.task.done():
+                return True
+            if question.asker == asker or not question.by_credentials:
+                break
+        return False
 
     async def _send(self, question: Question, name: str) -> None:
         try:
             await question.send()
             if question.speaks is not Speaks.UNKNOWN:
-                self._learn(name, question.flow.request, question.speaks)
+                self.learn(name, question.flow.request, question.speaks)
         except Exception:
             logger.exception("%s: could not be asked", name_of(question.flow))
         finally:
@@ -208,48 +210,6 @@ class Hosts:
         """The open question whose own flow this is."""
         return next((each for each in self._questions.values() if each.flow is flow), None)
 
-    # What real requests are answered
-
-    def is_decisive(self, flow: http.HTTPFlow) -> bool:
-        """Whether this is a real request whose 404 decides."""
-        return self._speaks(self._unbridged.get(flow, "")) is Speaks.CLAIMED
-
-    def answered(self, flow: http.HTTPFlow, response: http.Response) -> None:
-        """The headers of the reply to a request that is not bridged have come."""
-        if flow not in self._unbridged or not 200 <= response.status_code < 300:
-            return
-        if media_type(response) in ("application/json", EVENT_STREAM):  # and no page for people
-            self._learn(self._unbridged[flow], flow.request, Speaks.RESPONSES)
-
-    def refused(self, flow: http.HTTPFlow, response: http.Response) -> bool:
-        """Whether a 404 or 405 to a request shows that later ones have to be bridged."""
-        if not self.is_decisive(flow) or names_something(flow.request, response):
-            return False
-        self._learn(self._unbridged[flow], flow.request, chat_only(flow.request))
-        return True
-
-    def refused_chat(self, flow: http.HTTPFlow, response: http.Response) -> None:
-        """A bridged request was answered with 404 or 405: its address is unknown again, unless only
-        the model is unknown, or the request is anonymous and others may get an answer."""
-        name = self._bridged.get(flow, "")
-        if self._speaks(name) is Speaks.CHAT and is_anonymous(flow.request):
-            return
-        if name and not names_something(flow.request, response):
-            self._learn(name, flow.request, Speaks.UNKNOWN)
-
-
-def is_chosen(flow: http.HTTPFlow, test: Callable[[http.HTTPFlow], bool]) -> bool:
-    """Whether the user has chosen the upstream of a flow that passes `test`: by a reverse proxy, or
-    by a filter that does not match every other upstream as well."""
-    if isinstance(flow.client_conn.proxy_mode, ReverseMode):
-        return True
-    other = flow.copy()
-    other.request.host = other.request.headers["host"] = _NOBODY
-    if other.request.authority:
-        other.request.authority = _NOBODY
-    other.server_conn.address = other.server_conn.peername = (_NOBODY, other.request.port)
-    return not test(other)
-
 
 def _is_settled(request: http.Request) -> bool:
     """Whether an upstream is known without asking."""
@@ -258,13 +218,13 @@ def _is_settled(request: http.Request) -> bool:
     return native or request.pretty_host.lower() in KNOWN
 
 
-def _name(request: http.Request, address: ResponsesRoute | None) -> str:
+def _name(request: http.Request, route: Route) -> str:
     """The address of an upstream's ``…/responses``.  A hash: queries hold keys, and this is
     stored."""
     path = request.path
-    if address is not None and address.response_id:
+    if not (route.creates or route.api == "upgrade"):
         query = path.partition("?")[2].split("&")
         kept = [part for part in query if unquote(part.partition("=")[0]) not in _ABOUT_ONE]
-        path = f"{address.base}/responses" + ("?" + "&".join(kept) if any(kept) else "")
+        path = f"{route.base}/responses" + ("?" + "&".join(kept) if any(kept) else "")
     host = (request.host_header or "").lower()
     return hash_of(request.scheme, request.host.lower(), str(request.port), host, path).hex()

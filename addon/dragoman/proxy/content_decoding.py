@@ -24,11 +24,9 @@ ALLOWED_SLACK = 2 * 1024 * 1024
 A stream of one-word events, which repeat all but the word, reaches a ratio of about 75."""
 
 
-MAX_REPLY = 32 * 1024 * 1024
-"""Bytes of a reply that is read as a whole.  No model writes a tenth of it, and six such at once
-leave room on a machine with 4 GB: JSON may take ten times as much memory while it is read."""
-MAX_REQUEST = 256 * 1024 * 1024
-"""Bytes of a request's body after decompression."""
+MAX_REPLY = 8 * 1024 * 1024
+"""Bytes of a reply that is read as a whole, at once: that takes some 100 ms.  No model writes half
+as much."""
 
 
 class DecodingError(Exception):

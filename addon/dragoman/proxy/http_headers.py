@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from mitmproxy import http
 
-from ..wire.slices import Slices, drained
-from .content_decoding import MAX_REPLY, decode
+from ..wire.request_bounds import BYTES, MAX_BODY, TooLarge
+from .content_decoding import MAX_REPLY, TooLargeError, decode
 
 EVENT_STREAM = "text/event-stream"
 _OF_A_BODY = re.compile(
@@ -34,16 +34,24 @@ def decoded(message: http.Message, limit: int) -> Iterator[bytes]:
 
 def body_of(message: http.Message, limit: int = MAX_REPLY) -> bytes:
     """All of it; mitmproxy's own property has no limit."""
-    return drained(reading_body(message, limit))
+    return b"".join(decoded(message, limit))
 
 
-def reading_body(message: http.Message, limit: int = MAX_REPLY) -> Slices[bytes]:
-    """The same as `body_of`, in slices."""
+def body_in_steps(message: http.Message, limit: int = MAX_REPLY) -> Generator[None, None, bytes]:
+    """The same as `body_of`; yields after each piece."""
     pieces = []
     for piece in decoded(message, limit):
         pieces.append(piece)
         yield
     return b"".join(pieces)
+
+
+def request_body(request: http.Request) -> Generator[None, None, bytes]:
+    """Raises `TooLarge` and `DecodingError`; yields after each piece."""
+    try:
+        return (yield from body_in_steps(request, MAX_BODY))
+    except TooLargeError:
+        raise TooLarge(BYTES) from None
 
 
 def set_event_stream(response: http.Response) -> None:

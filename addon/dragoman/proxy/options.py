@@ -21,7 +21,7 @@ from mitmproxy.utils import human
 
 from ..bridge.responses.dialects import DIALECTS
 from ..repair.formats import NAMES, FormatChoice
-from ..repair.pending import Policy
+from ..repair.policy import Policy
 from ..stored.store import Limits
 
 logger = logging.getLogger(__name__)
@@ -129,7 +129,8 @@ _OPTIONS = {
         ),
     ),
     "dragoman_kimi_text": _choice(
-        "Where text around a tool call section goes: 'content', or the 'field' it came in.",
+        "Where text around a tool call section goes in a chat reply: 'content', or the 'field' it "
+        "came in.",
         *("content", "field"),
     ),
     "dragoman_finish_reason": _choice(

@@ -12,22 +12,24 @@ from collections.abc import Iterator
 from mitmproxy import http
 
 from ..stored.save_context import asker
-from .routes import base_path
+from .routes import route_of
 
 _FIRST = ("authorization", "x-api-key", "api-key")
 """These three are part of every owner, sent or not; the others only where they are sent, so that
 the owners in stores that were written without them stay the same."""
 _HEADERS = (
     *("x-goog-api-key", "ocp-apim-subscription-key", "x-auth-token"),
+    # Of gateways, beside the host's key: LiteLLM, Cloudflare, Helicone, Portkey.
+    *("x-litellm-api-key", "cf-aig-authorization", "helicone-auth", "x-portkey-api-key", "x-key"),
     *("openai-organization", "openai-project"),
 )
-_QUERY = ("key", "api-key")
+_QUERY = ("key", "api-key", "api_key", "token", "access_token", "apikey")
 
 
 def asker_of(request: http.Request) -> bytes:
     """Whose the responses of this request are; before its path is changed."""
     first = (request.headers.get(name, "") for name in _FIRST)
-    upstream = f"{request.scheme}://{_host(request)}:{request.port}{base_path(request)}"
+    upstream = f"{request.scheme}://{_host(request)}:{request.port}{route_of(request).base}"
     return asker([*first, *_others(request)], upstream)
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 from mitmproxy import http
 
+SELF_TEST = "/dragoman-selftest"
+"""How the paths of the self-test begin, of which nothing is learned or counted."""
 _RESPONSES = re.compile(
     r"(?P<base>.*)/responses"
     r"(?:/(?P<id>[^/]+)(?:/(?P<action>input_items|cancel|submit_tool_outputs))?)?/*",
@@ -28,85 +31,68 @@ _METHODS = {
 
 
 @dataclass(frozen=True, slots=True)
-class ResponsesRoute:
-    """A request of the Responses API."""
+class Route:
+    """What a request is for."""
 
+    api: Literal["chat", "responses", "upgrade", "unserved", ""]
+    """A chat completion; a response, or something about one; a WebSocket of the Responses API; a
+    part of it that no chat upstream has; or anything else, by its path or its method."""
     base: str
-    """The path before ``/responses``."""
+    """The path before what this module knows of it, without query."""
     response_id: str = ""
     """Empty where a new response is asked for."""
     action: str = ""
+    """What is done with that response; or the part that is `unserved`."""
+    gives_response: bool = False
+    """Whether the reply is a response: a new one, or a stored one.  A stream of a stored one that
+    begins after its first event is incomplete: the number that the client names is of an event
+    that repair may have made."""
+
+    @property
+    def creates(self) -> bool:
+        """Whether it asks for a new response."""
+        return self.api == "responses" and not self.response_id
 
     @property
     def generates(self) -> bool:
-        return not self.response_id or self.action == "submit_tool_outputs"
+        return self.creates or self.action == "submit_tool_outputs"
+
+    @property
+    def gives_turn(self) -> bool:
+        """Whether the reply is a chat completion or a response."""
+        return self.api == "chat" or self.gives_response
 
 
-def _path(request: http.Request) -> str:
-    return request.path.partition("?")[0]
-
-
-def responses_route(request: http.Request) -> ResponsesRoute | None:
-    """None for a request that is for nothing of the Responses API, or by another method."""
-    found = _RESPONSES.fullmatch(_path(request))
-    if found is None:
-        return None
-    route = ResponsesRoute(found["base"], found["id"] or "", found["action"] or "")
-    methods = _METHODS[route.action] if route.response_id else ("POST",)
-    return route if request.method in methods else None
-
-
-def unserved(request: http.Request) -> str:
-    """The part of the API that a request is for, if no chat upstream has it; else empty."""
-    found = _UNSERVED.fullmatch(_path(request))
-    methods = ("POST",) if found and found["verb"] else ("POST", "GET", "DELETE")
-    return found["verb"] or found["noun"] if found and request.method in methods else ""
-
-
-def beside(request: http.Request) -> ResponsesRoute | None:
-    """For an `unserved` part: the ``…/responses`` beside it, by which its upstream is known."""
-    part = unserved(request)
-    return ResponsesRoute(base_path(request), part) if part else None
+def route_of(request: http.Request) -> Route:
+    path, method = request.path.partition("?")[0], request.method
+    if found := _RESPONSES.fullmatch(path):
+        base, response_id, action = found["base"], found["id"] or "", found["action"] or ""
+        if method in (_METHODS[action] if response_id else ("POST",)):
+            stored = method == "GET" and "starting_after" not in request.query
+            gives = not action and (not response_id or stored)
+            return Route("responses", base, response_id, action, gives)
+        if not response_id and "websocket" in request.headers.get("upgrade", "").lower():
+            return Route("upgrade", base)
+    unserved = _UNSERVED.fullmatch(path)
+    if unserved and method in (("POST",) if unserved["verb"] else ("POST", "GET", "DELETE")):
+        return Route("unserved", unserved["base"], action=unserved["verb"] or unserved["noun"])
+    if other := found or unserved:
+        return Route("", other["base"])
+    base = path.rstrip("/").removesuffix("/chat/completions")
+    return Route("chat" if is_chat(request) else "", base)
 
 
 def is_chat(request: http.Request) -> bool:
     """Whether this asks for a chat completion."""
-    return request.method == "POST" and _path(request).rstrip("/").endswith("/chat/completions")
+    path = request.path.partition("?")[0]
+    return request.method == "POST" and path.rstrip("/").endswith("/chat/completions")
+
+
+def is_self_test(request: http.Request) -> bool:
+    return request.path.startswith(f"{SELF_TEST}/")
 
 
 def is_replayed(flow: http.HTTPFlow) -> bool:
     """Whether mitmproxy sends this request again: without a client, and without our stream layer,
     which ends or breaks off replies."""
     return flow.is_replay == "request"
-
-
-def is_responses(request: http.Request) -> bool:
-    """Whether this asks for a response of the Responses API."""
-    address = responses_route(request)
-    return address is not None and not address.response_id
-
-
-def gives_response(request: http.Request) -> bool:
-    """Whether the reply is a response of the Responses API: a new one, or a stored one.  A stream
-    of a stored one that begins after its first event is incomplete: the number that the client
-    names is of an event that repair may have made."""
-    address = responses_route(request)
-    stored = request.method == "GET" and "starting_after" not in request.query
-    return address is not None and not address.action and (not address.response_id or stored)
-
-
-def asks_a_model(request: http.Request) -> bool:
-    return is_chat(request) or is_responses(request)
-
-
-def is_upgrade(request: http.Request) -> bool:
-    """Whether a client of the Responses API asks for a WebSocket in place of requests."""
-    upgrade = request.headers.get("upgrade", "")
-    return _path(request).rstrip("/").endswith("/responses") and "websocket" in upgrade.lower()
-
-
-def base_path(request: http.Request) -> str:
-    """The path without what this module knows of it, and without query."""
-    path = _path(request).rstrip("/")
-    found = _RESPONSES.fullmatch(path) or _UNSERVED.fullmatch(path)
-    return found["base"] if found else path.removesuffix("/chat/completions")

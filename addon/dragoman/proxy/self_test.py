@@ -4,7 +4,7 @@ With a real host leaks are rare, so nobody can see whether an installation works
 client connects to the proxy's listening address, and asks our own upstream on 127.0.0.1, which
 speaks only Chat Completions and leaks a call.  Flows of that client, known by its port, are sent
 to that upstream in every mode.  Both requests are ordinary flows, seen in the list, the views and
-the log.
+the log; but the hosts that are known and the statistics stay as they were.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from mitmproxy.proxy.mode_specs import RegularMode, ReverseMode
 
 from ..repair.formats.kimi_k2 import section
 from ..wire.sse import split
+from .chat_only_hosts import Hosts
 from .http_headers import EVENT_STREAM
 from .observe.commands import typed_command
+from .routes import SELF_TEST
 
 logger = logging.getLogger(__name__)
 
@@ -47,15 +49,16 @@ _RESPONSES = _MODEL | {
 _CHUNK = {"id": "selftest", "object": "chat.completion.chunk", "created": 0, "model": "kimi-k2.5"}
 _JOBS = (
     # What is found out of a host counts for its path: no engine has this one.
-    ("repair", "/dragoman-selftest/v1/chat/completions", _CHAT),
-    ("bridge", "/dragoman-selftest/v1/responses", _RESPONSES),
+    ("repair", f"{SELF_TEST}/v1/chat/completions", _CHAT),
+    ("bridge", f"{SELF_TEST}/v1/responses", _RESPONSES),
 )
 
 
 class SelfTest:
     name = "dragoman-self-test"
 
-    def __init__(self) -> None:
+    def __init__(self, hosts: Hosts) -> None:
+        self._hosts = hosts
         self._clients: set[tuple[str, int]] = set()
         """The addresses of our client while it asks."""
         self._upstream = 0
@@ -96,6 +99,7 @@ class SelfTest:
             logger.exception("The self-test could not end")
         finally:
             server.close()
+            self._hosts.forget_self_test()
         logger.info("The self-test has ended.\n%s", "\n".join(results))
 
     def _ask(self, proxy: tuple[str, int], target: str, request: Any) -> tuple[int, bytes]:

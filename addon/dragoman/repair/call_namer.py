@@ -6,7 +6,6 @@ from .call_rule import CallRule
 from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallStart, Header, ScanEvent
 from .formats.protocol import Held, LeakFormat
-from .tool_fit import tool_of
 
 NAMELESS_LIMIT = 1024 * 1024
 """Characters of arguments held until the tool of a call without a name is known."""
@@ -50,8 +49,10 @@ class CallNamer:
         if name is None and self._tools:
             self.nameless = header
             return []
+        if header.odd:
+            return None
         if name not in self._tools:
-            fits = None if name is None or header.resolved else tool_of(name, self._tools)
+            fits = None if name is None or header.resolved else self._tools.find(name)
             if fits is None and not self._any_name:
                 return None
             name, form = (fits, "mangled name") if fits else (name, form)
@@ -75,7 +76,7 @@ class CallNamer:
             return [end]
         arguments = "".join(self._arguments)
         tool = self._tools.meant_by(arguments, declared=header.doubtful) if end.valid else None
-        if tool is None and not self._any_name:
+        if tool is None and (header.odd or not self._any_name):
             return None
         return [*self._release(header, tool), end]
 

@@ -7,7 +7,8 @@ point is a *candidate*, kept as it came:
   its tool is not known within `CANDIDATE_LIMIT`, it is refused: it is text;
 - if it is in code that a Markdown text quotes, only the end of that text decides (see
   `text_reader`), and anything but whole calls refuses it;
-- if it may be quoted otherwise, what follows its calls decides (`Quotation`);
+- if it may be quoted otherwise, its lines and what follows its calls decide (`Quotation`); of a
+  model that leaves quotations open, the end of the text, as in code;
 - else it is a call as soon as its header is there; one whose header has no name is a call if
   its arguments fit one tool alone, or if the rule allows any name.
 
@@ -26,6 +27,7 @@ from .events import (
     Arguments,
     CallEnd,
     CallStart,
+    Damaged,
     Dropped,
     Header,
     NoHeader,
@@ -34,19 +36,22 @@ from .events import (
     ScanEvent,
     Text,
 )
-from .formats.active import ActiveFormats
 from .formats.protocol import LeakFormat, LeakParser, MarkerMatch
 from .markdown import AFTER_LIMIT, MarkdownCode, Quotation
-from .scan_state import ScanState
+from .scan_state import AFTER_ALL_CALLS, TOO_MANY, ScanState
 
 CANDIDATE_LIMIT = 64 * 1024
 """Characters that are held to find out; a longer candidate is text."""
+TOO_LONG = "that is too long to be held"
+HELD_LIMIT = 1024 * 1024
+"""Characters of a call that is held until it is whole; a longer one is text."""
 IN_CODE = "in quoted code"
 """Why a marker there is text."""
 LINES_LIMIT = 1024
 """Characters of a candidate up to which each new one may show that it is not quoted by lines;
 later that is asked once its section is over."""
-TOO_MANY = "after too many without a call"
+ALONE = "alone"
+WITHOUT_HEADER = "without a header"
 
 
 @dataclass(slots=True)
@@ -61,12 +66,13 @@ class Candidate:
     """That text."""
     header: str = ""
     """What stands before its marker; of a call, `markdown` is fed nothing else."""
-    marker_size: int = 1
     raw: list[str] = field(default_factory=list)
     """All of its text, and the text after it."""
     size: int = 0
     events: list[ScanEvent] = field(default_factory=list)
     """What it becomes if it is a call."""
+    odd: bool = False
+    """Whether the header of its call is none, and only the end of its text makes it a call."""
     has_call: bool = False
     whole: tuple[int, int] = 0, 0
     """Its characters, and its events, up to the end of its last whole call, or text between."""
@@ -84,9 +90,29 @@ class Candidate:
         return rest
 
     @property
+    def is_quotation(self) -> bool:
+        """Whether what follows its calls decides, and not only the end of the text."""
+        return self.quotation is not None and not self.until_end
+
+    @property
+    def until_end(self) -> bool:
+        """Whether it is a call only if its text ends with it."""
+        return self.in_code or self.odd
+
+    @property
+    def quoted_in_text(self) -> bool:
+        """Whether it is in code, or may be in code that its line closes."""
+        return self.until_end or (self.quotation is not None and self.quotation.inline > 0)
+
+    @property
+    def why_text(self) -> str:
+        """Why it is text, if it is too long, or something else follows."""
+        return WITHOUT_HEADER if self.odd else IN_CODE if self.waits else "of no declared tool"
+
+    @property
     def waits(self) -> bool:
         """Whether what follows decides if it is quoted."""
-        return self.in_code or self.quotation is not None
+        return self.until_end or self.quotation is not None
 
 
 class Outcome(enum.Enum):
@@ -120,17 +146,30 @@ class CallReader:
         """The text after the latest section."""
         self.refusal = ""
         """Why the candidate is text."""
+        self._committed = False
+        """Whether there was a call, or text, since the section began."""
+        self.damaged: Damaged | None = None
+        """What it is then, if it is part of a call."""
+
+    @property
+    def held(self) -> Candidate | None:
+        """The candidate, if it is a call that is given once it is whole, and nothing else may make
+        it text: the frames of its text need not wait."""
+        candidate = self.candidate
+        holds = candidate is not None and self.parser is not None and self.parser.holds
+        return candidate if holds and candidate is not None and not candidate.waits else None
 
     # Text in
 
     def begin(self, marker: MarkerMatch, rule: CallRule, header: str, text: str) -> None:
         """A section or a call may begin at this marker, between `header` and `text`."""
         state = self._state
-        state.in_vain += 1
+        state.add_in_vain(marker.format)
         self._format, self._rule = marker.format, rule
         self.namer.begin(marker.format, rule)
         self.parser = marker.format.parser(marker, header, state.fed - len(text), self._tools)
         self.parser.push(text)
+        self.damaged, self._committed = None, False
 
     def run(self) -> Outcome:
         """Read as much as can be of the open section."""
@@ -143,13 +182,20 @@ class CallReader:
                 return Outcome.REFUSED
         candidate = self.candidate
         if candidate is not None and candidate.quotation and candidate.size <= LINES_LIMIT:
-            self._quoted_by_lines(candidate, parser.rest)
+            if self._quoted_by_lines(candidate, parser.rest, over=False):
+                self.refusal = IN_CODE
+                return Outcome.REFUSED
             candidate = self.candidate
-        if candidate is not None and candidate.size > CANDIDATE_LIMIT:
+        held = self.held
+        if held is not None and held.size > HELD_LIMIT:
+            self.refusal = TOO_LONG
+            return Outcome.REFUSED
+        if held is None and candidate is not None and candidate.size > CANDIDATE_LIMIT:
             # What follows is too far away to quote it.
             waited = candidate.quotation is not None and candidate.has_call
-            if not waited or self.end_quotation(candidate, parser.rest, "", ended=True):
-                self.refusal = IN_CODE if candidate.in_code else "of no declared tool"
+            quoted = not waited or self.end_quotation(candidate, parser.rest, "", ended=True)
+            if quoted or candidate.until_end:
+                self.refusal = candidate.why_text
                 return Outcome.REFUSED
         if parser.over:
             self.rest, self.parser = parser.rest, None
@@ -167,18 +213,17 @@ class CallReader:
         candidate, self.candidate = self.candidate, None
         if candidate is None:
             return
+        self._committed = True
         if candidate.markdown is not None and candidate.header:
             candidate.markdown.feed(candidate.header)
         for event in candidate.events:
-            self._state.add(event)
-        if candidate.has_call:
-            self._state.add_call()
-        if self._format is not None:
-            self._state.seen.add(self._format)
+            self._give(event)
 
     def drop_candidate(self, candidate: Candidate) -> None:
         """The candidate is text; nothing is open any more."""
-        if not candidate.in_code and self._format is not None:
+        quoted = candidate.quoted_in_text and not candidate.odd
+        apart = quoted or (self._committed and self.damaged is not None)
+        if self._format is not None and not apart:
             self._state.begin_is_text.add(self._format)
         self.candidate = None
         self.forget()
@@ -188,13 +233,14 @@ class CallReader:
         self.parser = self.certain = None
         self.namer.forget()
 
-    def after_section(
-        self, candidate: Candidate, buffer: str, formats: ActiveFormats
-    ) -> Outcome | MarkerMatch:
+    def after_section(self, candidate: Candidate, buffer: str) -> Outcome | MarkerMatch:
         """What becomes of the candidate, as the `buffer` comes after its section: it has `LEFT`
         if it is a call, and continues if another begins at a marker."""
-        if candidate.quotation is not None:
-            return self._after_quotation(candidate, buffer, formats)
+        formats = self._state.formats
+        if candidate.is_quotation:
+            found = self._after_quotation(candidate, buffer)
+            if not candidate.until_end:
+                return found
         marker = formats.find(buffer)
         end = marker.start if marker else len(buffer) - formats.unfinished(buffer)
         if buffer[:end].strip() or candidate.size > CANDIDATE_LIMIT or not candidate.has_call:
@@ -203,16 +249,14 @@ class CallReader:
             return Outcome.WAITS
         return marker if marker.opens_call else Outcome.REFUSED
 
-    def _after_quotation(
-        self, candidate: Candidate, buffer: str, formats: ActiveFormats
-    ) -> Outcome | MarkerMatch:
+    def _after_quotation(self, candidate: Candidate, buffer: str) -> Outcome | MarkerMatch:
         """The same where it may be quoted otherwise than in code: its lines decide, or what
         follows, but for markers that only end something."""
         if self._quoted_by_lines(candidate, buffer):
             return Outcome.REFUSED
         if candidate.quotation is None:
             return Outcome.LEFT
-        near, at = buffer[:AFTER_LIMIT], 0
+        formats, near, at = self._state.formats, buffer[:AFTER_LIMIT], 0
         marker = formats.find(near)
         while marker and not (marker.opens_call or near[at : marker.start].strip()):
             at = marker.end
@@ -244,26 +288,39 @@ class CallReader:
             self._set_unquoted(candidate)
         return quoted
 
-    def _quoted_by_lines(self, candidate: Candidate, rest: str) -> bool:
-        """Whether all lines of the candidate are quoted, but for the `rest`, which has not been
-        read.  If they are not, and nothing else may quote it, it is not quoted."""
+    def _quoted_by_lines(self, candidate: Candidate, rest: str, *, over: bool = True) -> bool:
+        """Whether the text of the candidate, but for the `rest`, which has not been read, shows
+        that it is quoted.  If nothing may quote it, it is not; if only the end of its text decides,
+        it counts as `in_code` from here on."""
         quotation = candidate.quotation
         if quotation is None or not quotation.by_lines:
             return False
-        if quotation.holds_lines("".join(candidate.raw).removesuffix(rest)):
-            return True
-        if quotation.closers:
-            candidate.quotation = Quotation(closers=quotation.closers)
-        else:
+        left = quotation.within("".join(candidate.raw).removesuffix(rest), over=over)
+        if left is None:
+            candidate.in_code = over and self._may_be_last(candidate)
+            if candidate.in_code:
+                candidate.quotation = None
+            return not candidate.in_code
+        candidate.quotation = left
+        if not left:
             self._set_unquoted(candidate)
         return False
 
+    def _may_be_last(self, candidate: Candidate) -> bool:
+        """Whether the candidate, which is quoted, is a call if its text ends with it."""
+        whole = not any(
+            isinstance(each, Text) or (isinstance(each, CallEnd) and not each.valid)
+            for each in candidate.events
+        )
+        return self._rule.quoted_last and whole
+
     def _set_unquoted(self, candidate: Candidate) -> None:
         """The candidate is not quoted: what of it is a call for certain is one."""
-        candidate.quotation = None
+        candidate.in_code, candidate.quotation = False, None
         count = candidate.whole[1]
         is_open = any(isinstance(event, CallStart) for event in candidate.events[count:])
-        if self.parser is None or is_open:
+        held = self.parser is not None and self.parser.holds
+        if self.parser is None or (is_open and not held):
             self.commit()
         elif count:
             rest = candidate.split_whole()
@@ -276,16 +333,29 @@ class CallReader:
         """Take in an event.  Returns why the candidate is text, or nothing if it may be a
         call."""
         candidate = self.candidate
-        if candidate is not None and candidate.in_code:
+        if candidate is not None and candidate.quoted_in_text:
             cut = isinstance(event, CallEnd) and not event.valid
             if cut or isinstance(event, (Text, NoHeader, NoJson)):
-                return IN_CODE
+                return candidate.why_text
+        if isinstance(event, Header):
+            if self._state.has_all_calls:
+                return AFTER_ALL_CALLS
+            if event.odd:
+                if candidate is None or not self._rule.quoted_last:
+                    return WITHOUT_HEADER
+                candidate.odd = True
         if isinstance(event, (Header, Arguments, CallEnd)):
             return "" if self._read_call(event) else "of no declared tool"
         if isinstance(event, NoHeader):
-            return "without a header"
-        if self._state.too_many_in_vain and self._is_in_vain(event):
-            return TOO_MANY
+            return WITHOUT_HEADER
+        if isinstance(event, Damaged):
+            self.damaged = event
+            return "damaged"
+        if self._is_in_vain(event):
+            if self._format not in self._state.formats:
+                return TOO_MANY
+            if not (self._rule.strays or self._format in self._state.called_in):
+                return ALONE
         if isinstance(event, Text):  # inside a section, before, between or after its calls
             trailing = self._state.called or (candidate is not None and candidate.has_call)
             if candidate is not None and not candidate.waits:
@@ -293,7 +363,8 @@ class CallReader:
             self._add(Text(event.start, event.text, trailing, event.kind))
             self._begin_candidate()
         elif isinstance(event, Dropped):
-            self._state.in_vain += 1
+            if self._format is not None:
+                self._state.add_in_vain(self._format)
             self._add(event)
         return ""
 
@@ -316,11 +387,10 @@ class CallReader:
             events = namer.header(event) if isinstance(event, Header) else namer.end(event)
         if events is None:
             return False
-        if namer.nameless is None or self._rule.calls == "any":
-            if self.candidate is not None and not self.candidate.waits:
-                self.commit()
-            if self.candidate is None:  # in code it is only known in the end
-                self._state.add_call()
+        certain = namer.nameless is None or self._rule.calls == "any"
+        may_wait = self.candidate is not None and not (self.candidate.waits or self.held)
+        if certain and may_wait:
+            self.commit()
         for each in events:
             self._add(each)
         if isinstance(event, CallEnd):
@@ -344,4 +414,10 @@ class CallReader:
             self.candidate.events.append(event)
             self.candidate.has_call |= type(event) is CallStart
         else:
-            self._state.add(event)
+            self._give(event)
+
+    def _give(self, event: ScanEvent) -> None:
+        """The event is certain."""
+        self._state.add(event)
+        if type(event) is CallStart and self._format is not None:
+            self._state.add_call(self._format)

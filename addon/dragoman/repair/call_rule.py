@@ -15,8 +15,8 @@ allows and by who answers it.  ``tool_choice`` "none": nothing is a call, it is 
 The name is the request's or the reply's: a router answers with the name of the model that
 it chose.  If either is of the format's own family, the model is.
 
-A marker without a call around it is taken out where it is Kimi's or of the
-model's own format, and after a call of its format; elsewhere it is text.
+A marker without a call around it is taken out where it is of the model's own format, and after a
+call of its format; elsewhere it is text.
 """
 
 from __future__ import annotations
@@ -68,4 +68,4 @@ def _rule(families: frozenset[str], tools: bool, leak_format: LeakFormat) -> Cal
     calls: Calls = "declared" if tools and (own or not families & VENDORS) else "none"
     if kimi and (own or not (families or tools)):
         calls = "any"
-    return CallRule(calls, quoted_last=kimi and own, strays=kimi or own)
+    return CallRule(calls, quoted_last=kimi and own, strays=own)

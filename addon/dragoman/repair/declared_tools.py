@@ -1,19 +1,39 @@
-"""The tools that a request declares, and what follows from them.
+"""The tools that a request declares, and which of them a call means: nobody else answers that.
 
-The tool of a call without a name is inferred from its arguments (`DeclaredTools.meant_by`):
-exactly one declared tool's schema must accept them.  A best guess could silently run the wrong
-tool, so there is none.
+| what is known of a call                          | what it means               | asked by     |
+|--------------------------------------------------|-----------------------------|--------------|
+| ``files.read``, ``read_3``, ``functions(read):2``| `read`, if that is declared | `find`       |
+| the same in a header of Kimi's, or an earlier id | `read`                      | `of_header`  |
+| ``read<|channel|>…``, or ``functions.read:0``    | `read`                      | `of_native`  |
+| ``readpath``                                     | `read` and its key `path`   | `with_key`   |
+| nothing but its arguments                        | the tool that accepts them  | `meant_by`   |
+| ``mcp.files/Read``                               | `read` of ``mcp__files``    | `ToolLookup` |
+
+A spelling counts only if it leads to exactly one tool: a best guess could silently run the wrong
+one, so there is none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from functools import cached_property, lru_cache
+from typing import Generic, Protocol, TypeVar
 
-from ..wire.json_codec import NotJson, loads
-from ..wire.slices import Slices, drained
-from .schema import OutOfSteps, Steps, accepts, flattened
-from .tool_index import ToolIndex
+from ..wire.chat_calls import ID_PREFIX, read_delta
+from ..wire.json_codec import Json, NotJson, array, loads, objects, string
+from .schema import OutOfSteps, Steps, accepts, flattened, properties, required
+
+_PREFIX = re.compile(r"\Afunctions?[._:(]*", re.IGNORECASE)
+_SUFFIX = re.compile(r"(?<![):\s._-])(?:[):\s._-]++|(?<!\d))\d++(?:\.\d+)?\Z")
+_MARKUP = re.compile(r"<[^<>]*(?:>|\Z)")
+_CALL_ID = re.compile(r"(?:functions?[.:])?(?P<name>[^\s:]+)(?::\d{1,4})?")
+_LONGEST = 256
+"""Characters of a name that is spelled otherwise; no host takes a longer one."""
+_NO_ARGUMENTS = {"type": "object", "additionalProperties": False}
+"""A function without ``parameters`` takes none (OpenAI's API reference)."""
 
 
 class DeclaredTools:
@@ -23,23 +43,24 @@ class DeclaredTools:
         self,
         schemas: Mapping[str, object],
         *,
+        aliases: Mapping[str, str] | None = None,
         model: str = "",
         forbidden: bool = False,
-        called: Mapping[str, str] | None = None,
-        index: ToolIndex | None = None,
+        called: dict[str, str] | None = None,
     ) -> None:
-        """`schemas` are those of the declared tools, none if they are not known; `model` is
-        the one that was requested; `forbidden`: no call is wanted (``tool_choice``); `called`
-        gives the tool of each call id in the history; `index` is that of the schemas, if it
-        exists already."""
+        """`schemas` are those of the declared tools, none if they are not known; `aliases` are
+        further names, each with the tool's; `model` is the one that was requested; `forbidden`: no
+        call is wanted (``tool_choice``); `called` gives the tool of each call id in the history, ""
+        where it is not known."""
         self._schemas = schemas
-        if index is None:
-            index = ToolIndex(schemas)
-            drained(index.indexing())
-        self._index = index
+        self._aliases = {
+            alias: name
+            for alias, name in (aliases or {}).items()
+            if name in schemas and alias not in schemas
+        }
         self.model = model
         self.forbidden = forbidden
-        self._called = called or {}
+        self.called = {} if called is None else called
         self._steps = Steps()
         self._flat: dict[str, object] = {}
         """See `schema_of`."""
@@ -47,63 +68,139 @@ class DeclaredTools:
     @classmethod
     def of_request(cls, request: object) -> DeclaredTools:
         """From a chat completions request body; anything unreadable declares nothing."""
-        return drained(cls.reading(request))
-
-    @classmethod
-    def reading(cls, request: object) -> Slices[DeclaredTools]:
-        """The same in slices."""
+        body: Json = request if isinstance(request, dict) else {}
         schemas: dict[str, object] = {}
-        for function in _functions(request):
-            if not isinstance(function, dict):
-                continue
-            name = function.get("name")
-            if isinstance(name, str) and name:
-                # Without "parameters" a function takes none (OpenAI's API reference).
-                nothing = {"type": "object", "additionalProperties": False}
-                schemas[name] = function.get("parameters", nothing)
-            yield
-        index = ToolIndex(schemas)
-        yield from index.indexing()
-        if not isinstance(request, dict):
-            return cls(schemas, index=index)
-        called = yield from _called(request.get("messages"))
-        model = request.get("model")
+        functions = [tool.get("function") for tool in objects(body.get("tools"))]
+        # Older clients declare functions without tools around them.
+        for function in objects([*functions, *array(body.get("functions"))]):
+            if name := string(function.get("name")):
+                schemas[name] = function.get("parameters", _NO_ARGUMENTS)
         return cls(
             schemas,
-            model=model if isinstance(model, str) else "",
-            forbidden="none" in (request.get("tool_choice"), request.get("function_call")),
-            called=called,
-            index=index,
+            model=string(body.get("model")),
+            forbidden="none" in (body.get("tool_choice"), body.get("function_call")),
+            called=_called(body.get("messages")),
         )
 
-    def with_aliases(self, aliases: Mapping[str, str]) -> DeclaredTools:
-        """The same tools, which may be called by further names; only a call without a name cannot
-        mean an alias."""
-        schemas = {alias: self._schemas[name] for alias, name in aliases.items() if name in self}
+    def with_aliases(self, aliases: Mapping[str, str], called: Mapping[str, str]) -> DeclaredTools:
+        """The same tools, which may be called by further names, and by the ids of further earlier
+        calls."""
+        named = {alias: self._aliases.get(name, name) for alias, name in aliases.items()}
         return DeclaredTools(
-            {**schemas, **self._schemas},
+            self._schemas,
+            aliases={**named, **self._aliases},
             model=self.model,
             forbidden=self.forbidden,
-            called=self._called,
-            index=self._index,
+            called={**called, **self.called},
         )
 
     def __contains__(self, name: object) -> bool:
-        return name in self._schemas
+        return name in self._schemas or name in self._aliases
 
     def __bool__(self) -> bool:
         return bool(self._schemas)
 
     @property
     def names(self) -> AbstractSet[str]:
-        return self._schemas.keys()
+        return self._schemas.keys() | self._aliases.keys()
+
+    # By its name
+
+    def find(self, name: str) -> str | None:
+        """The declared tool of this name, or the one with the longest name that it ends in after a
+        dot, or the one that it is `_mangled` from."""
+        if name in self:
+            return name
+        if len(name) > _LONGEST:
+            return None
+        return self._longest_end(name) or self._mangled(name)
+
+    def of_header(self, header: str, name: str) -> tuple[str, str] | None:
+        """The tool that the header of a call means, and how, "" if by this `name` that was read in
+        it; "" for none.  A header that is another name means no tool."""
+        if header in self:
+            return header, "plain name"
+        if called := self.called.get(header):
+            return called, "id of an earlier call"
+        if name and (tool := self._longest_end(name)):
+            return tool, "" if tool == name else "dotted name"
+        return (tool, "mangled header") if (tool := self._mangled(header)) else None
+
+    def of_native(self, name: str) -> str | None:
+        """The tool that a host means by the name of a call of its own: one with markup around it,
+        or the id by which Kimi knows the call (``functions.bash:0``).  None if nothing is wrong
+        with the name."""
+        if name in self or self.may_begin(name):
+            return None
+        if "<" in name:
+            words = (word for part in _MARKUP.split(name) if (word := part.strip()))
+            return self.find(next(words, ""))
+        found = _CALL_ID.fullmatch(name.strip())
+        return found["name"] if found and found["name"] in self else None
+
+    def may_be_cut(self, name: str) -> bool:
+        """Whether the next delta may have the rest of this name of a host's own call."""
+        bare = name.removeprefix(ID_PREFIX)
+        if not name or name in self or bare in self:
+            return False
+        return ID_PREFIX.startswith(name) or self.may_begin(bare)
+
+    def may_begin(self, text: str) -> bool:
+        """Whether the name of a tool begins with `text`."""
+        # Of what is sorted, the first that is not less begins with it, if any does.
+        place = bisect_left(self._sorted, text)
+        return place < len(self._sorted) and self._sorted[place].startswith(text)
+
+    def with_key(self, glued: str) -> tuple[str, str] | None:
+        """The one tool and argument of it whose names `glued` consists of."""
+        pairs = [(name, glued.removeprefix(name)) for name in self.names if glued.startswith(name)]
+        found = [(name, key) for name, key in pairs if key in properties(self.schema_of(name))]
+        return found[0] if len(found) == 1 else None
+
+    def _longest_end(self, dotted: str) -> str | None:
+        """The longest declared name that `dotted` ends in, at a dot."""
+        while dotted not in self:
+            if "." not in dotted:
+                return None
+            dotted = dotted.partition(".")[2]
+        return dotted
+
+    def _mangled(self, name: str) -> str | None:
+        """The one declared tool that differs only in separators that were lost, doubled or swapped,
+        in a prefix, or in an index."""
+        candidates: set[str] = set()
+        for text in (name, _PREFIX.sub("", name, count=1)):
+            candidates |= {text, _SUFFIX.sub("", text)}
+            # Where the name ends and the index begins is lost: every split is possible.
+            digits = len(text) - len(text.rstrip("0123456789"))
+            candidates |= {text[:-size].rstrip("._-:()") for size in range(1, digits + 1)}
+        found: set[str] = set()
+        for candidate in {each.strip("()") for each in candidates}:
+            alike = self._by_shape.get(_shape(candidate), [])
+            if candidate in self or len(alike) == 1:
+                found.add(candidate if candidate in self else alike[0])
+        return found.pop() if len(found) == 1 else None
+
+    @cached_property
+    def _sorted(self) -> list[str]:
+        return sorted(self._schemas)
+
+    @cached_property
+    def _by_shape(self) -> dict[str, list[str]]:
+        """The tools that differ only in ``-`` and ``_``."""
+        return _grouped((_shape(name), name) for name in self._schemas)
+
+    # By its arguments
 
     def schema_of(self, name: str) -> object:
-        """The schema of the arguments of a declared tool as one object (`flattened`); None if there
-        is no such tool."""
-        if name in self._schemas and name not in self._flat:
-            self._flat[name] = flattened(self._schemas[name])
-        return self._flat.get(name)
+        """The schema of the arguments of the tool that this name means, as one object
+        (`flattened`); None if there is no such tool."""
+        found = self.find(name)
+        if found is None:
+            return None
+        if found not in self._flat:
+            self._flat[found] = flattened(self._schemas[self._aliases.get(found, found)])
+        return self._flat[found]
 
     def meant_by(self, arguments: str, *, declared: bool = False) -> str | None:
         """The one tool whose schema accepts the whole argument object; of several whose
@@ -116,75 +213,125 @@ class DeclaredTools:
                 return None
             accepting = [
                 name
-                for name in self._index.may_take(value)
-                if accepts(self._schemas[name], value, self._steps)
+                for name, needs in self._required.items()
+                if needs <= value.keys() and accepts(self._schemas[name], value, self._steps)
             ]
         except (NotJson, OutOfSteps):
             return None
         if declared or len(accepting) > 1:
-            accepting = [n for n in accepting if value.keys() <= _properties(self._schemas[n])]
+            keys = value.keys()
+            accepting = [n for n in accepting if keys <= properties(self._schemas[n]).keys()]
         return accepting[0] if len(accepting) == 1 else None
+
+    @cached_property
+    def _required(self) -> dict[str, frozenset[str]]:
+        """Most tools accept arguments not, as one that they require is not there."""
+        return {name: frozenset(required(each)) for name, each in self._schemas.items()}
 
     def refuses(self, name: str, arguments: str) -> bool:
         """Whether arguments are invalid JSON, or the schema of this tool refuses them."""
         try:
             value = loads(arguments or "{}")
-            return name in self and not accepts(self._schemas[name], value, Steps())
+            schema = self._schemas.get(self._aliases.get(name, name), {})
+            return not accepts(schema, value, Steps())
         except NotJson:
             return True
         except OutOfSteps:
             return False
 
-    def called_by(self, call_id: str) -> str | None:
-        """The tool of the call in the history that has this id."""
-        return self._called.get(call_id)
 
-    def may_begin(self, text: str) -> bool:
-        """Whether the name of a tool begins with `text`."""
-        return self._index.may_begin(text)
-
-    def alike(self, name: str) -> str | None:
-        """The one declared tool that differs from `name` only in ``-`` and ``_``."""
-        return self._index.alike(name)
-
-    def longest_suffix(self, dotted: str) -> str | None:
-        """The longest declared name that `dotted` ends in, at a dot."""
-        while dotted not in self._schemas:
-            if "." not in dotted:
-                return None
-            dotted = dotted.partition(".")[2]
-        return dotted
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def namespace(self) -> str | None: ...
 
 
-def _functions(request: object) -> Iterator[object]:
-    """The functions that a request declares; older clients do so without tools around them."""
-    if not isinstance(request, dict):
-        return
-    tools, functions = request.get("tools"), request.get("functions")
-    for tool in tools if isinstance(tools, list) else []:
-        yield tool.get("function") if isinstance(tool, dict) else None
-    if isinstance(functions, list):
-        yield from functions
+_Tool = TypeVar("_Tool", bound=_Named)
+_JOINTS = re.compile(r"[\W_]+")
+_COUNTER = re.compile(r":\d+$")
+"""Kimi's models count their calls in the name, too: ``functions.bash:0``."""
+_PREFIXES = ("functions", "function", "tools")
+"""These may precede a name like a namespace."""
+_WORDS = 16
+"""Words of a namespace that may be left out."""
 
 
-def _called(messages: object) -> Slices[dict[str, str]]:
-    """The tool of each call in a history, by its id; not for ids that two tools share."""
+class ToolLookup(Generic[_Tool]):
+    """The tools of a client that knows namespaces.
+
+    A model is sent one name for each, and may answer without the namespace or with another joint
+    (``.``, ``/``, ``_``), with ``functions.`` before it, in another case, with ``-`` for ``_``.
+    """
+
+    def __init__(self, tools: Mapping[str, _Tool]) -> None:
+        """`tools` by the name they have upstream."""
+        self.tools = tools
+
+    def find(self, name: str) -> _Tool | None:
+        """The tool that was sent under this name, else the one tool that the name can mean."""
+        if (upstream := name if name in self.tools else self.aliases.get(name)) is not None:
+            return self.tools[upstream]
+        spelled = _joined(_COUNTER.sub("", name))
+        first, _, rest = spelled.partition("_")
+        for spelling in (spelled, rest if first in _PREFIXES else ""):
+            found = self._spellings.get(spelling)
+            if spelling and found:
+                return self.tools[found[0]] if len(found) == 1 else None
+        return None
+
+    @cached_property
+    def aliases(self) -> dict[str, str]:
+        """The names upstream by other names of the tools: the client's, and with the namespace
+        before a dot, as hosts join them."""
+        names = [(tool.name, upstream) for upstream, tool in self.tools.items()]
+        for upstream, tool in self.tools.items():
+            names += [(f"{tool.namespace}.{tool.name}", upstream)] if tool.namespace else []
+        return {name: found[0] for name, found in _grouped(names).items() if len(found) == 1}
+
+    @cached_property
+    def _spellings(self) -> dict[str, list[str]]:
+        """The names upstream by the words that may mean them: those of a tool's name as it was
+        sent, alone, and after its namespace or the end of it."""
+        return _grouped(
+            (spelling, upstream)
+            for upstream, tool in self.tools.items()
+            for spelling in {_joined(upstream), *_ends(_joined(tool.namespace), _joined(tool.name))}
+        )
+
+
+@lru_cache(256)  # many tools are in one namespace
+def _joined(name: str | None) -> str:
+    """The words of a name, in small letters."""
+    return _JOINTS.sub("_", (name or "").lower()).strip("_")
+
+
+def _ends(namespace: str, name: str) -> Iterator[str]:
+    """A name alone, and after its namespace or the end of it."""
+    yield name
+    words = namespace.split("_", _WORDS) if namespace else []
+    for start in range(len(words)):
+        yield "_".join([*words[start:], name]).strip("_")
+
+
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """The second ones by the first."""
+    groups: dict[str, list[str]] = {}
+    for key, name in pairs:
+        groups.setdefault(key, []).append(name)
+    return groups
+
+
+def _shape(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _called(messages: object) -> dict[str, str]:
+    """The tool of each call in a history, by its id; "" for ids that two tools share."""
     called: dict[str, str] = {}
-    ambiguous: set[str] = set()
-    for message in messages if isinstance(messages, list) else []:
-        calls = message.get("tool_calls") if isinstance(message, dict) else None
-        for call in calls if isinstance(calls, list) else []:
-            function = call.get("function") if isinstance(call, dict) else None
-            name = function.get("name") if isinstance(function, dict) else None
-            call_id = call.get("id") if isinstance(call, dict) else None
-            if not isinstance(name, str) or not name.strip() or not isinstance(call_id, str):
-                continue
-            if called.setdefault(call_id, name) != name:
-                ambiguous.add(call_id)
-        yield
-    return {call_id: name for call_id, name in called.items() if call_id not in ambiguous}
-
-
-def _properties(schema: object) -> AbstractSet[str]:
-    declared = schema.get("properties") if isinstance(schema, dict) else None
-    return declared.keys() if isinstance(declared, dict) else frozenset()
+    for message in objects(messages):
+        for call in map(read_delta, objects(message.get("tool_calls"))):
+            if call is not None and call.id:
+                same = called.setdefault(call.id, call.name) == call.name
+                called[call.id] = call.name if same else ""
+    return called

@@ -38,6 +38,8 @@ class Header:
     """Whether nothing but a name was there, not even arguments."""
     resolved: bool = False
     """Whether the parser has already looked the name up among the declared tools."""
+    odd: bool = False
+    """Whether it is none, unless the text ends with its call, and one tool takes the arguments."""
     doubtful: bool = False
     """Whether a text may begin so as well: then only arguments that a tool declares are a call."""
 
@@ -45,6 +47,16 @@ class Header:
 @dataclass(slots=True)
 class NoHeader:
     """What followed a begin marker is no header of a call: the marker is text."""
+
+
+@dataclass(slots=True)
+class Damaged:
+    """What was read, up to the `rest`, is no call, or only the beginning of one: it is text."""
+
+    name: str
+    """The name of its tool."""
+    cut: bool = False
+    """Whether the text ended in it."""
 
 
 @dataclass(slots=True)
@@ -100,7 +112,7 @@ class LeftAsText:
     why: str
 
 
-ParseEvent = Text | Header | NoHeader | Arguments | NoJson | CallEnd | Dropped
+ParseEvent = Text | Header | NoHeader | Damaged | Arguments | NoJson | CallEnd | Dropped
 """What the parser gives."""
 ScanEvent = Text | CallStart | Arguments | CallEnd | Dropped | LeftAsText
 """What the scanner gives."""

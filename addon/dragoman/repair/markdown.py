@@ -27,8 +27,9 @@ _INFO_LIMIT = 80
 
 _OPENS = re.compile(r"(?:[ \t\r>]|[-*+][ \t]|\d{1,9}[.)][ \t])*\Z")
 _CLOSES = re.compile(r"[ \t\r>]*\Z")
-_INFO = re.compile(r"[ \t]*[^\s`]*[ \t\r]*\Z")
-_TOKENS = re.compile(r"`+|~+|\n|[^`~\n]+")
+_INFO = re.compile(r"[ \t]*+[^\s`]*+[ \t\r]*+\Z")
+_TOKENS = re.compile(r"(?<=\n)(?:[^\s`~*+\d-][^`~\n]*+\n)++|`+|~+|\n|[^`~\n]+")
+"""Plain lines are one token: they begin with a letter or the like, and have no run."""
 
 _QUOTED_LINE = re.compile(r" {0,3}>(?:[ \t\r]|\Z)")
 _INDENT = re.compile(r"[ \t]*")
@@ -40,6 +41,7 @@ _CODE = re.compile(
     r"(?<!`)(?:(`{3,})(?!`).*?\1`*|(`{1,2})(?!`)(?:(?!\n[ \t\r]*\n).)*?(?<!`)\2(?!`))", re.DOTALL
 )
 _TICKS = re.compile("`+")
+_AFTER_TAG = re.compile("(?<=>)`+")
 _HTML = re.compile(r"<(/?)(pre|code)\b[^<>]{0,80}>(?![ \t]+\w)", re.IGNORECASE)
 """A tag of an element that quotes; before a blank and a word it is only mentioned."""
 _MARKS = {"“": "”", "„": "“", "«": "»", "「": "」", "『": "』"}
@@ -48,6 +50,7 @@ _QUOTED = re.compile(r'(?<![0-9])"(?=\S|\s*\Z)[^"]*("?)')
 before a blank it closes."""
 _OPENING_MARK = re.compile(r"""(?:^|[\s(\[{:=,–—-])(['‘‹])\Z""")
 _SINGLE_MARKS = {"'": "'", "‘": "’", "‹": "›"}
+_OPENING = re.compile(f'["`<{"".join([*_MARKS, *_SINGLE_MARKS])}]')
 _CLOSING_TAGS = re.compile(r"(?:\s*</[\w:-]{1,40}>)*\s*")
 _CLOSING_TAG_SO_FAR = re.compile(r"<(?:/[\w:-]{0,40})?")
 AFTER_LIMIT = 2048
@@ -56,43 +59,62 @@ AFTER_LIMIT = 2048
 
 @dataclass(frozen=True, slots=True)
 class Quotation:
-    """How the calls at a place in a text may be quoted, otherwise than in code."""
+    """How the calls at a place in a text may be quoted, where code is not open for certain."""
 
     indent: int = 0
     """Columns by which the line is indented, if it follows a blank one: code, if all lines of the
     calls are indented as much."""
     line: bool = False
     """Whether the line is quoted (``>``), as the calls are if all their lines are."""
+    inline: int = 0
+    """The length of a run that opens inline code in this line, if another closes it there."""
     closers: tuple[str, ...] = ()
     """Marks whose other half is before the place: the calls are quoted if one of them follows
     right after, or after closing tags, or, if it ends an HTML element itself, at all."""
+    read: bool = False
+    """Whether the calls have been compared (`within`)."""
 
     def __bool__(self) -> bool:
-        return self.by_lines or bool(self.closers)
+        return self.by_lines or self.inline > 0 or bool(self.closers)
+
+    @property
+    def in_element(self) -> bool:
+        """Whether an HTML element that quotes is open."""
+        return any(mark.startswith("</") for mark in self.closers)
 
     @property
     def by_lines(self) -> bool:
-        """Whether lines may be what quotes the calls."""
-        return self.indent > 0 or self.line
+        """Whether the text of the calls may show that they are quoted, or are not."""
+        return not self.read and (self.indent > 0 or self.line or self.inline > 0)
 
-    def holds_lines(self, calls: str) -> bool:
-        """Whether the lines of the calls are all quoted or indented as the first is.  If those of
-        their beginning are not, they are not."""
-        if not self.by_lines:
-            return False
-        lines = [line for line in calls.split("\n")[1:] if line.strip()]
-        if self.indent and all(_width(line) >= self.indent for line in lines):
-            return True
-        return self.line and all(_QUOTED_LINE.match(line) for line in lines)
+    def within(self, calls: str, *, over: bool) -> Quotation | None:
+        """How the calls may still be quoted if this is their text, or, if they are not `over`, its
+        beginning.  None if it shows that they are: each of its lines is quoted or indented as the
+        first is, or the run that closes inline code follows a tag, which is then quoted alone."""
+        first, *others = calls.split("\n")
+        first = first if others or over else first.rstrip("`")
+        if self.inline and any(len(run) == self.inline for run in _AFTER_TAG.findall(first)):
+            return None
+        lines = [line for line in others if line.strip()]
+        indent = self.indent if all(_width(line) >= self.indent for line in lines) else 0
+        line = self.line and all(_QUOTED_LINE.match(line) for line in lines)
+        if over and (indent or line):
+            return None
+        return Quotation(indent, line, 0 if others else self.inline, self.closers, over)
 
     def holds(self, after: str, *, ended: bool) -> bool | None:
-        """Whether the calls are quoted by marks, if this text comes `after` them; None if more
-        text is needed, unless it has `ended`."""
+        """Whether the calls are quoted by marks, or by the rest of their line, if this text comes
+        `after` them; None if more text is needed, unless it has `ended`."""
         bare = after[_CLOSING_TAGS.match(after).end() :]  # type: ignore[union-attr]
         ends = [mark for mark in self.closers if mark.startswith("</")]
         if bare.startswith(self.closers) or any(mark in after.lower() for mark in ends):
             return True
-        waits = bool(ends) or any(mark.startswith(bare) for mark in self.closers)
+        line, line_end, _ = after.partition("\n")
+        line = line if line_end or ended else line.rstrip("`")
+        if self.inline and any(len(run) == self.inline for run in _TICKS.findall(line)):
+            return True
+        waits = bool(ends) or (self.inline > 0 and not line_end)
+        waits = waits or any(mark.startswith(bare) for mark in self.closers)
         waits = waits or (bool(self.closers) and _CLOSING_TAG_SO_FAR.fullmatch(bare) is not None)
         return None if waits and not ended else False
 
@@ -115,8 +137,8 @@ class MarkdownCode:
         """A run that opened a fence if its line ends well, or closes one if it ends bare."""
         self._after = ""
         """What followed that run."""
-        self._tail = ""
-        """The end of the text."""
+        self.tail = ""
+        """The end of the text, up to `_TAIL` characters."""
         self._blank = self._indented = False
         """Whether the line before was blank, or indented code."""
         self._margin = 0
@@ -124,32 +146,23 @@ class MarkdownCode:
 
     def feed(self, text: str) -> None:
         """More of the text."""
-        self._tail = (self._tail + text)[-_TAIL:]
+        self.tail = (self.tail + text)[-_TAIL:]
         if not ("`" in text or "~" in text or "\n" in text):
-            if text:
+            if text and (self._run or self._mark or self._length <= _PREFIX_LIMIT):
                 self._words(text)
             return
         for token in _TOKENS.findall(text):
-            if token == "\n":
-                self._end_line()
+            if token[-1] == "\n":
+                if len(token) == 1:
+                    self._end_line()
+                else:
+                    self._plain_lines()
             elif token[0] in "`~":
                 if self._run and self._run[0] != token[0]:
                     self._end_run()
                 self._run += token
             else:
                 self._words(token)
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether text without any backtick or tilde changes nothing that is open here."""
-        return not (self._run or self._mark or self._inline)
-
-    def skip(self) -> None:
-        """Text without any backtick or tilde was left out here; see `is_settled`."""
-        self._end_line()
-        self._blank = self._indented = False
-        self._tail = ""
-        self._grow("x")
 
     def is_open(self) -> bool:
         """Whether code is open here; what follows belongs to no run."""
@@ -158,9 +171,26 @@ class MarkdownCode:
             return not (self._mark and _CLOSES.match(self._after))
         return self._inline > 0
 
-    def quotation(self) -> Quotation:
-        """How calls that begin here may be quoted, if code is not open."""
-        tail = _CODE.sub("", self._tail)
+    @property
+    def inline(self) -> int:
+        """The length of the run that opened inline code, if the rest of its line decides whether it
+        is any; else 0."""
+        self._end_run()
+        fence = self._fence or (self._mark and _INFO.match(self._after))
+        return 0 if fence else self._inline
+
+    def quotation(self, *, marks: bool = True) -> Quotation:
+        """How calls that begin here may be quoted, if code is not open for certain; without
+        `marks`, only by what their line tells."""
+        indent = _width(self._line) if self._is_indented() else 0
+        line = _QUOTED_LINE.match(f"{self._line}x") is not None
+        return Quotation(indent, line, self.inline, self._closers() if marks else ())
+
+    def _closers(self) -> tuple[str, ...]:
+        """The other halves of the marks that are open here."""
+        if _OPENING.search(self.tail) is None:
+            return ()
+        tail = _CODE.sub("", self.tail)
         paragraph = _BLANK_LINE.split(tail)[-1]
         closers = [mark for mark in _MARKS if paragraph.rfind(mark) > paragraph.rfind(_MARKS[mark])]
         closers = [_MARKS[mark] for mark in closers]
@@ -169,9 +199,7 @@ class MarkdownCode:
         closers += _TICKS.findall(paragraph)[:1]
         elements = {name.lower(): end for end, name in _HTML.findall(tail)}
         closers += [f"</{name}>" for name, end in elements.items() if not end]
-        indent = _width(self._line) if self._is_indented() else 0
-        line = _QUOTED_LINE.match(f"{self._line}x") is not None
-        return Quotation(indent, line, tuple(closers))
+        return tuple(closers)
 
     def _is_indented(self) -> bool:
         """Whether the line is indented code: four columns beyond the text around it."""
@@ -235,6 +263,12 @@ class MarkdownCode:
         self._inline = 0
         self._line = self._mark = self._after = ""
         self._length = 0
+
+    def _plain_lines(self) -> None:
+        """Lines, from the start of one, that open and close nothing, and are no list items."""
+        if self._blank:
+            self._margin = 0
+        self._blank = self._indented = False
 
     def _end_indented(self) -> None:
         """Whether the next line may be indented code."""

@@ -8,12 +8,12 @@
 | a name that is cut over deltas                  | the name, when it is whole              |
 | the name in every delta                         | the name once                           |
 | an id and an index of its own for each fragment | one call                                |
+| a call that a text has, too                     | nothing                                 |
 
 Markers in arguments stay, as nobody can tell what was meant; they are recorded.
 
 Which call a delta belongs to is decided by `wire.chat_calls`.  A delta with which nothing is
-wrong leaves as it came.  Those that have nothing but arguments pass unread (`prefilter`): once
-one has, nothing is concluded from the arguments of its call.
+wrong leaves as it came.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from ..wire.json_codec import Json
 from .call_builder import CallBuilder
 from .declared_tools import DeclaredTools
 from .formats.active import ActiveFormats
-from .formats.glm import KEY, arguments_of
-from .tool_fit import may_be_cut, native_tool, tool_of
+from .formats.glm import KEY, TABLE, VALUE_END
+from .formats.tagged_call import read_call
+from .repeated_calls import RepeatedCall
 
 _TOKEN = "<|"
 
@@ -48,26 +49,20 @@ class NativeCalls:
         """That of its first delta."""
         self._named = False
         """Whether the client has its name."""
-        self._unread = False
-        """Whether arguments of it may have passed unread."""
         self._has_all = False
         """Whether its arguments stood in its name."""
         self._held: Json | None = None
         """Its first delta, while its name may be cut."""
+        self._came: dict[Call, RepeatedCall[Any]] = {}
 
     @property
     def resting(self) -> bool:
-        """Whether a delta that has nothing but arguments may pass unread."""
-        return self._held is None and not self._has_all
+        """Whether nothing is held or known that another delta of arguments could change."""
+        return self._held is None and not (self._has_all or self._calls.repeated.holds)
 
     @property
-    def has_calls(self) -> bool:
-        """Whether there was a call."""
-        return self._latest is not None
-
-    def passed(self) -> None:
-        """Deltas of calls have passed unread."""
-        self._unread = True
+    def remembered(self) -> int:
+        return self._assembler.remembered + self._calls.remembered
 
     def clean(self, element: Any) -> Any:
         """An element of ``tool_calls`` without what leaked into its name; itself if nothing did.
@@ -81,12 +76,17 @@ class NativeCalls:
         if not (delta.name and isinstance(element.get("function"), dict)):
             return element
         name, is_call, rest = delta.name.partition(KEY)
-        tool = (tool_of if is_call else native_tool)(name.strip(), self._tools)
+        tool = (self._tools.find if is_call else self._tools.of_native)(name.strip())
         if tool is None:
             return element
         repaired = {"name": tool}
         if is_call:
-            repaired["arguments"] = arguments_of(KEY + rest, self._tools.schema_of(tool))
+            tags = KEY + rest  # of which the last may be missing
+            texts = (read_call(tags + end, tool, TABLE, self._tools) for end in ("", VALUE_END))
+            arguments = next((text for text in texts if text is not None), None)
+            if arguments is None:
+                return element
+            repaired["arguments"] = arguments
         what = "a call in" if is_call else "what is not part of"
         self._evidence.note("took out", f"{what} the name of {tool}")
         return {**element, "function": {**element["function"], **repaired}}
@@ -95,16 +95,37 @@ class NativeCalls:
         """What the client gets for the elements of ``tool_calls`` in a delta."""
         return [sent for element in elements for sent in self._take(element)]
 
+    def take_whole(self, calls: list[Any]) -> list[Any]:
+        """The same for the ``tool_calls`` of a whole message."""
+        return [self._calls.came(self.clean(call), at) for at, call in enumerate(calls)]
+
     def flush(self) -> list[Any]:
         """What is held, as no more of the name comes."""
         held, self._held = self._held, None
-        return [self._calls.native(held)] if held is not None else []
+        return self._send(held, self._latest) if held is not None and self._latest else []
+
+    def _send(self, element: Json, call: Call, delta: CallDelta | None = None) -> list[Any]:
+        """What leaves of an element of `call`, or with it: a call that came twice is one."""
+        repeated, delta = self._calls.repeated, delta or read_delta(element)
+        assert delta is not None
+        if (came := self._came.get(call)) is None:
+            if repeated.full:
+                return [self._calls.native(element)]
+            came = self._came[call] = repeated.begin(delta.name, leaked=False)
+        pieces = repeated.add(came, element, delta.arguments)
+        if delta.name and not came.name:
+            pieces += repeated.rename(came, delta.name)
+        if call.whole:
+            pieces += repeated.end(came)
+        return self._calls.written(pieces)
 
     def _take(self, element: Any) -> list[Any]:
         cleaned = self.clean(element)
         delta = read_delta(cleaned)
-        if delta is None or delta.silent or delta.index is None:
+        if delta is None or delta.silent:
             return [self._calls.native(element)]
+        if delta.index is None:
+            return self._send(element, self._assembler.take(delta)[0])
         if not isinstance(cleaned.get("function"), dict):
             return [*self.flush(), self._calls.native(element)]
         if delta.name.startswith(_TOKEN) and self._latest is not None:
@@ -115,14 +136,14 @@ class NativeCalls:
             has_all = cleaned is not element and bool(delta.arguments)
             return [*self.flush(), *self._begin(cleaned, delta, call, has_all=has_all)]
         if call is not self._latest:
-            return [*self.flush(), self._calls.native(element)]
+            return [*self.flush(), *self._send(element, call, delta)]
         if self._held is not None:
             return self._join_name(self._held, cleaned, delta, call)
         if self._has_all:
             self._evidence.note("dropped", "arguments beside those in the name of a call")
             return []
         continued = self._continued(cleaned, delta)
-        return [self._calls.native(continued)] if continued["function"] else []
+        return self._send(continued, call, delta) if continued["function"] else []
 
     def _tail(self, element: Json) -> list[Any]:
         """The tokens after a name come in a delta of their own."""
@@ -132,22 +153,22 @@ class NativeCalls:
 
     def _begin(self, element: Json, delta: CallDelta, call: Call, *, has_all: bool) -> list[Any]:
         self._latest, self._index = call, delta.index or 0
-        self._named, self._unread, self._has_all = bool(delta.name), False, has_all
-        if not delta.arguments and may_be_cut(delta.name, self._tools):
+        self._named, self._has_all = bool(delta.name), has_all
+        if not delta.arguments and self._tools.may_be_cut(delta.name):
             self._held = element
             return []
-        return [self._calls.native(element)]
+        return self._send(element, call)
 
     def _join_name(self, held: Json, element: Json, delta: CallDelta, call: Call) -> list[Any]:
         """A later delta of the call whose name may be cut."""
         function = held["function"]
         if call.name == function["name"] and delta.arguments:
-            return [*self.flush(), self._calls.native(self._continued(element, delta))]
-        function = {**function, "name": native_tool(call.name, self._tools) or call.name}
+            return [*self.flush(), *self._send(self._continued(element, delta), call)]
+        function = {**function, "name": self._tools.of_native(call.name) or call.name}
         if delta.arguments:
             function["arguments"] = delta.arguments
         self._held = {**held, "function": function}
-        if not delta.arguments and may_be_cut(call.name, self._tools):
+        if not delta.arguments and self._tools.may_be_cut(call.name):
             return []
         self._evidence.note("joined", "the name of a call that came in pieces")
         return self.flush()
@@ -157,7 +178,7 @@ class NativeCalls:
         repeats = bool(delta.name) and self._named
         self._named = self._named or bool(delta.name)
         elsewhere = bool(delta.id) and delta.index != self._index
-        if self._unread or not (repeats or elsewhere):
+        if not (repeats or elsewhere):
             return element
         self._evidence.note("joined", "deltas of a call that each look like its first")
         if elsewhere:

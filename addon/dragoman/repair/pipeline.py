@@ -1,51 +1,65 @@
 """The stages of a repaired reply, composed: ``bytes -> sse -> repair -> bytes``.
 
-Live streams, whole replies and the replay of a recorded flow all run this.  No byte of text may
-be lost: after a fault of a stage, which the caller gets as an exception, `fall_back` returns what
-is held, and the rest passes as it comes.  A reply that its upstream cuts off is cut off for the
-client, after what was held.
+Live streams, whole replies and the replay of a recorded flow all run this.  After a fault of a
+stage, which the caller gets as an exception, `fall_back` returns what has not left, as it came, and
+the rest passes as it comes; but once something has been changed, the reply breaks off.  A reply
+that its upstream cuts off is cut off for the client, after what was held.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ..notes import Evidence
 from ..wire.body_form import BodyForm
 from ..wire.chat_end import EARLY, TAIL, error_frame, has_ended, is_done, is_half, turn_ended
-from ..wire.slices import Slices
+from ..wire.reply_reader import TurnReader
 from ..wire.sse import BLANK_LINE_ENDS, DONE, Frame, FrameSplitter, joined
 from ..wire.stream_tail import Tail
-
-_AT_ONCE = 4 * 1024
-"""Bytes of a whole event stream that are fed by one call."""
 
 
 class StreamRepair(Protocol):
     """The stage that repairs: of chat completions, `ChatStreamRepair`."""
 
-    def take_unread(self, raw: bytes) -> bool:
-        """Take one or more whole frames that need no repair for certain, by their bytes alone.
-        Returns whether they are taken, and leave as they came; if not, `feed` takes each."""
+    def feed(self, frame: Frame) -> list[Frame]:
+        """Take a frame; returns those that may leave."""
 
-    def feed(self, frame: Frame, *, asked: bool = False) -> list[Frame]:
-        """Take a frame; returns those that may leave.  `asked`: `take_unread` was just False for
-        it."""
+    @property
+    def unfinished(self) -> bool:
+        """Whether a call would be cut if the stream ended now, by an API whose streams need not
+        say that they end."""
 
     def close(self) -> list[Frame]:
         """The stream has ended: what was held."""
 
-    def has_taken_in(self, frame: Frame, /) -> bool:
-        """Whether the latest frame is this one, and all its content has left or would with
-        `release`."""
+    def document(self, body: bytes) -> bytes:
+        """A reply that came whole, repaired; as it came if nothing in it needs that."""
 
-    def release(self) -> list[Frame]:
-        """After a fault or a break: everything that has not left."""
+    def break_off(self) -> list[Frame]:
+        """The upstream broke off: what was held."""
 
-    def end_after_fault(self) -> list[Frame] | None:
-        """The end of a reply that cannot pass as it comes any more; None if it can."""
+    def unsent(self) -> list[Frame] | None:
+        """After a fault: the frames that have not left, as they came; None if something has left
+        that differs from what came."""
+
+
+class Untouched:
+    """The stage where nothing is repaired."""
+
+    unfinished = False
+
+    def feed(self, frame: Frame) -> list[Frame]:
+        return [frame]
+
+    def close(self) -> list[Frame]:
+        return []
+
+    def document(self, body: bytes) -> bytes:
+        return body
+
+    break_off = unsent = close
 
 
 class RepairPipeline:
@@ -54,7 +68,8 @@ class RepairPipeline:
     `warn` receives what a person should know.  `labelled`, `max_document`: see `BodyForm`.
     `has_end`: a chat completion that does not report its end was cut off: opencode asks again for
     ever if such a reply ends well.  `breaks`: whether the client's reply can be broken off;
-    otherwise its last event is an error.
+    otherwise its last event is an error.  `keeps`: the thoughts that led to calls are kept before
+    the client receives the end of their turn.
     """
 
     def __init__(
@@ -67,8 +82,10 @@ class RepairPipeline:
         max_document: int = 0,
         has_end: bool = False,
         breaks: bool = True,
+        keeps: bool = False,
     ) -> None:
         self._repair = repair
+        self.read = TurnReader(keeps=keeps)
         self._evidence = evidence
         self._warn = warn
         self._has_end = has_end
@@ -80,6 +97,10 @@ class RepairPipeline:
         self._unrepaired: deque[Frame] = deque()
         self._out: list[bytes] = []
         """What leaves now."""
+        self._turn_end: int | None = None
+        """From which of these on it ends a turn that is kept first."""
+        self.kept_first = 0
+        """Bytes at the end of what was returned last that leave when the turn has been kept."""
         self._sent = Tail(TAIL)
         self._has_chunk = self._has_other = False
         """Whether a chunk of a chat completion has come, and whether other events have."""
@@ -92,8 +113,6 @@ class RepairPipeline:
         """Why the reply ends early, if it does."""
         self.broken = ""
         """The same where the client's reply has to break off."""
-        self.failures: list[Exception] = []
-        """Further faults, after which something that was held is lost."""
 
     @property
     def may_be_interrupted(self) -> bool:
@@ -131,39 +150,40 @@ class RepairPipeline:
         self._break_off(error)
         return self._leaving()
 
-    def fall_back(self) -> bytes:
-        """After a fault in `feed` or `close`: all that went into a stage and has not come out.
-        What comes later passes as it comes, unless the stage ends the reply."""
-        try:
-            end = self._repair.end_after_fault()
-        except Exception as failure:
-            self.failures.append(failure)
-            end = []
-        self._send(self._leftovers() if end is None else end)
-        self._verbatim = end is None
-        self.ended = self.ended or end is not None
+    def fall_back(self, error: str = "") -> bytes:
+        """After a fault: what has not left, as it came, and what comes later passes; but the reply
+        ends if something has been changed, or with the upstream's `error`."""
+        unsent = [] if self._verbatim else self._repair.unsent()
+        if unsent is None and turn_ended(self._end_with(b"")):
+            unsent = []
+        if unsent is not None and not self._verbatim:
+            # The frame in which the fault was may be in both.
+            held = [each for each in self._unrepaired if all(each is not sent for sent in unsent)]
+            rest = self._unsplit + (self._form.document() or self._form.close())
+            self._send([*unsent, *held, *self._splitter.close(), Frame(rest)])
+        self._verbatim = self.read.stopped = True
+        if error or unsent is None:
+            self._end_early(error or "A fault in Dragoman.")
         return self._leaving()
 
-    def fall_back_broken(self, error: str) -> bytes:
-        """After a fault in `break_off`: the same, and then the reply breaks off."""
-        self._send(self._leftovers())
-        self.error = self.broken = error
-        return self._leaving()
-
-    def reading(self, stream: bytes) -> Slices[bytes]:
+    def whole(self, stream: bytes) -> bytes:
         """A whole event stream, repaired."""
-        out: list[bytes] = []
-        for begin in range(0, len(stream), _AT_ONCE):
-            out.append(self.feed(stream[begin : begin + _AT_ONCE]))
-            yield
-        return b"".join([*out, self.close()])
+        return self.feed(stream) + self.close()
 
-    def _send(self, frames: Iterable[Frame]) -> None:
+    def _send(self, frames: Sequence[Frame], of: Frame | None = None) -> None:
+        """Send the frames made of one of the upstream's."""
+        ends = self.read.take(of, frames)
+        if ends is not None and self._turn_end is None:
+            self._turn_end = len(self._out) + ends
         self._out += [frame.raw for frame in frames]
 
     def _leaving(self) -> bytes:
+        self.kept_first = 0
         if not self._out:
             return b""
+        if self._turn_end is not None:
+            self.kept_first = sum(map(len, self._out[self._turn_end :]))
+            self._turn_end = None
         leaving = self._out[0] if len(self._out) == 1 else b"".join(self._out)
         self._out = []
         self._sent.add(leaving)
@@ -177,41 +197,24 @@ class RepairPipeline:
             self._warn("the body is too large to be repaired as a whole")
             self._out.append(self._form.document() or b"")
             self._verbatim, self._has_end = True, False
+            self.read.stopped = True
         else:
             self._take(stream)
 
     def _take(self, data: bytes) -> None:
-        """A piece of an event stream: its whole frames pass at once, if none needs repair."""
+        """A piece of an event stream: repair the frames that it completes."""
         self._unsplit = data
-        asked = False
-        if self._splitter.held:
-            end = data.find(b"\n\n") + 2
-            self._split(end if end > 1 else len(data))
-            data = self._unsplit
-        if not self._splitter.held and (end := data.rfind(b"\n\n") + 2) > 1:
-            frames = data[:end]
-            if self._has_end and not self._has_chunk:
-                self._look_for_chunk(frames)
-            asked = not self._repair.take_unread(frames)
-            if not asked:
-                self._out.append(frames)
-                self._unsplit = data[end:]
-        if self._unsplit:
-            self._split(len(data), asked=asked)
-
-    def _split(self, size: int, *, asked: bool = False) -> None:
-        """Repair the frames that so many of the unsplit bytes complete; `asked`: see `feed` of
-        `StreamRepair`."""
-        frames = self._splitter.feed(self._unsplit[:size])
+        frames = self._splitter.feed(data)
         self._unrepaired.extend(frames)
-        self._unsplit = self._unsplit[size:]
+        self._unsplit = b""
         if self._has_end and not self._has_chunk:
             self._look_for_chunk(joined(frames))
-        self._repair_frames(asked=asked and len(frames) == 1)
+        self._repair_frames()
 
-    def _repair_frames(self, *, asked: bool = False) -> None:
+    def _repair_frames(self) -> None:
         while self._unrepaired:
-            self._send(self._repair.feed(self._unrepaired[0], asked=asked))
+            frame = self._unrepaired[0]
+            self._send(self._repair.feed(frame), frame)
             self._unrepaired.popleft()
 
     def _look_for_chunk(self, frames: bytes) -> None:
@@ -224,17 +227,22 @@ class RepairPipeline:
         if not self._verbatim:
             self._unrepaired.extend(self._rest())
             self._repair_frames()
-        if self._is_cut(b""):
+        if self._is_cut(b"") or self._is_in_call:
             self._break_off(EARLY)
         elif not self._verbatim:
             self._send(self._repair.close())
 
+    @property
+    def _is_in_call(self) -> bool:
+        """Whether a call would be cut if the reply ended now; an error ends it otherwise."""
+        return self._breaks and not self._verbatim and self._repair.unfinished
+
     def _rest(self) -> list[Frame]:
         """What follows the last blank line, without what is only a part of an event."""
         rest = self._splitter.close()
-        if not (rest and self._has_end):
+        if not (rest and (self._has_end or self._is_in_call)):
             return rest
-        if not self._has_chunk:
+        if self._has_end and not self._has_chunk:
             self._look_for_chunk(rest[0].raw)
         if is_half(rest[0]) or self._is_cut(rest[0].raw):
             self._drop(len(rest[0].raw))
@@ -267,50 +275,33 @@ class RepairPipeline:
         unfinished = [self._form.close().strip(), *(f.raw for f in self._splitter.close())]
         self._drop(sum(map(len, unfinished)))
         end = self._end_with(b"")
-        self.ended = True
-        if turn_ended(end):
+        if turn_ended(end) and not self._is_in_call:
+            self.ended = True
             if not is_done(end):
-                self._end_in(DONE, end)
-        elif self._breaks:
-            if not self._verbatim:  # else a fault has released it
-                self._send(self._released(self._repair.release))
+                self._end_in(DONE)
+        else:
+            if self._breaks and not self._verbatim:
+                self._send(self._repair.break_off())
+            self._end_early(error)
+
+    def _end_early(self, error: str) -> None:
+        """The reply breaks off, or ends with an error where it cannot."""
+        self.error, self.ended = error, True
+        if self._breaks:
             self.broken = error
         else:
-            self._end_in(error_frame(error), end)
+            self._end_in(error_frame(error))
 
-    def _end_in(self, last: Frame, end: bytes) -> None:
-        """The last event of a reply that has ended so far with `end`."""
-        if _is_in_event(end):
+    def _end_in(self, last: Frame) -> None:
+        """The last event of a reply."""
+        self.read.end_upstream()
+        if _is_in_event(self._end_with(b"")):
             self._out.append(b"\n\n")
         if self._verbatim:
             self._out.append(last.raw)
         else:
             self._unrepaired.append(last)
             self._repair_frames()
-
-    # A fault
-
-    def _leftovers(self) -> list[Frame]:
-        """Everything that went into a stage and has not come out."""
-        if self._verbatim:
-            return []
-        repaired = self._released(self._repair.release)
-        unrepaired, self._unrepaired = list(self._unrepaired), deque()
-        if unrepaired and (
-            self._repair.has_taken_in(unrepaired[0])
-            or any(frame is unrepaired[0] for frame in repaired)
-        ):
-            del unrepaired[0]  # the frame in which the fault was
-        unsplit = self._released(self._splitter.close)
-        unknown = self._form.document() or self._form.close()
-        return [*repaired, *unrepaired, *unsplit, Frame(self._unsplit), Frame(unknown)]
-
-    def _released(self, release: Callable[[], list[Frame]]) -> list[Frame]:
-        try:
-            return release()
-        except Exception as failure:
-            self.failures.append(failure)
-            return []
 
 
 def _is_in_event(sent: bytes) -> bool:

@@ -2,30 +2,46 @@
 
 from __future__ import annotations
 
-from .events import ScanEvent, Text, joined
-from .formats.protocol import LeakFormat
+from collections import Counter
+
+from .events import LeftAsText, ScanEvent, Text, joined
+from .formats.active import ActiveFormats
+from .formats.protocol import LeakFormat, MarkerMatch
 from .markdown import MarkdownCode
 
 MAX_IN_VAIN = 256
-"""Markers, or what looked like one, in a row without a call; after so many, those that begin none
-are text, as to drop one costs much more than to forward text."""
+"""Markers of one format without a call; after so many, its markers are text for the rest of the
+turn: each costs as much as ten thousand characters of text."""
+MAX_ALL_IN_VAIN = 512
+"""The same of all formats together."""
+OF_A_CALL = 16
+"""Markers for which a call makes up."""
+MAX_LIKENESSES = 4096
+"""The same of beginnings that are those of no marker (``<| ``), which cost less."""
+MAX_CALLS = 256
+"""Calls of one choice, after which all markers are text: no client could run more at once."""
+TOO_MANY = "after too many without a call"
+AFTER_ALL_CALLS = "after as many calls as a reply may have"
 
 
 class ScanState:
     """The state of one choice."""
 
-    def __init__(self, look_back: int) -> None:
-        """`look_back`: see `LeakFormat.look_back`."""
-        self._look_back = look_back
+    def __init__(self, formats: ActiveFormats) -> None:
+        self.formats = formats
+        """Those that are looked for."""
+        self._in_vain: dict[LeakFormat, int] = {}
+        """See `MAX_IN_VAIN`."""
+        self._likenesses: Counter[LeakFormat] = Counter()
+        """See `MAX_LIKENESSES`."""
+        self._calls = 0
         self._events: list[ScanEvent] = []
         self.fed = 0
         """Characters of the choice so far."""
         self.called = False
         """Whether there was a call."""
-        self.in_vain = 0
-        """See `MAX_IN_VAIN`."""
-        self.seen: set[LeakFormat] = set()
-        """Formats of which a call, a section or a channel was there."""
+        self.called_in: set[LeakFormat] = set()
+        """Formats of which there was a call."""
         self.begin_is_text: set[LeakFormat] = set()
         """Formats of which a begin marker was left as text: their other markers are text, too."""
         self.field = ""
@@ -37,25 +53,47 @@ class ScanState:
         """The end of that text, where a stripped header may stand."""
 
     @property
-    def too_many_in_vain(self) -> bool:
-        return self.in_vain > MAX_IN_VAIN
+    def has_all_calls(self) -> bool:
+        """Whether there were as many calls as a choice may have."""
+        return self._calls >= MAX_CALLS
 
-    @property
-    def may_skip(self) -> bool:
-        """See `Scanner.may_skip`."""
-        return all(code.is_settled for code in self._fields.values())
+    def find(self, text: str) -> MarkerMatch | None:
+        """The first marker in a text."""
+        if not self.formats.may_begin_in(text):
+            return None
+        marker = self.formats.find(text, likenesses=self._likenesses)
+        for each, count in list(self._likenesses.items()):
+            if count > MAX_LIKENESSES:
+                self._give_up(each)
+        return marker
+
+    def add_in_vain(self, leak_format: LeakFormat) -> None:
+        """One more of its markers begins no call."""
+        count = self._in_vain.get(leak_format, 0) + 1
+        self._in_vain[leak_format] = count
+        if count > MAX_IN_VAIN:
+            self._give_up(leak_format)
+        if sum(self._in_vain.values()) > MAX_ALL_IN_VAIN:
+            for each in self.formats:
+                self._give_up(each)
+
+    def give_up_all(self) -> None:
+        """What comes may be the rest of a value, which may quote a call: all of it is text."""
+        for each in self.formats:
+            self.formats = self.formats.without(each)
+
+    def _give_up(self, leak_format: LeakFormat) -> None:
+        """Its markers are text from here on."""
+        del self._likenesses[leak_format]
+        if leak_format in self.formats:
+            self.formats = self.formats.without(leak_format)
+            self.add(LeftAsText(f"marker of {leak_format.name}", TOO_MANY))
 
     def read(self, text: str) -> None:
         """`text` is text for certain."""
         self.code.feed(text)
-        if self._look_back:
-            self.before = (self.before + text)[-self._look_back :]
-
-    def skip(self) -> None:
-        """See `Scanner.passed_unread`."""
-        for code in self._fields.values():
-            code.skip()
-        self.before = ""
+        if look_back := self.formats.look_back:
+            self.before = (self.before + text)[-look_back:]
 
     def enter(self, field: str) -> None:
         """From here on the text is that of this field."""
@@ -69,10 +107,12 @@ class ScanState:
         if type(event) is Text:
             self.read(event.text)
 
-    def add_call(self) -> None:
-        """What was found is a call."""
+    def add_call(self, leak_format: LeakFormat) -> None:
+        """What was found is a call of this format."""
         self.called = True
-        self.in_vain = 0
+        self.called_in.add(leak_format)
+        self._calls += 1
+        self._in_vain[leak_format] = max(0, self._in_vain.get(leak_format, 0) - OF_A_CALL)
         self.begin_is_text.clear()
 
     def take(self) -> list[ScanEvent]:

@@ -20,22 +20,18 @@ text before its argument marker came.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
-from .call_reader import IN_CODE, CallReader, Candidate, Outcome
+from .call_reader import HELD_LIMIT, IN_CODE, TOO_LONG, CallReader, Candidate, Outcome
 from .call_rule import Rules
 from .declared_tools import DeclaredTools
 from .events import LeftAsText, ScanEvent, Text
 from .formats.active import ActiveFormats
 from .formats.protocol import NOTHING_HELD, Held, MarkerMatch
-from .refused_markers import RefusedMarkers
 from .scan_state import ScanState
 from .text_reader import TextReader
 
 _SEEN_AFTER = 256
 """Characters after a marker that distinguish it from another format's."""
-_STEP = 2048
+_STEP = 16 * 1024
 """Characters that are read at once: what is held is copied with each marker."""
 
 
@@ -46,18 +42,14 @@ class Scanner:
     the host has stripped; such text is held where a call may start.
     """
 
-    def __init__(
-        self, tools: DeclaredTools, rules: Rules, formats: ActiveFormats, *, is_probe: bool = False
-    ) -> None:
-        """`is_probe`: whether it only tells what would become of a text."""
+    def __init__(self, tools: DeclaredTools, rules: Rules, formats: ActiveFormats) -> None:
         self._rules = rules
-        self._formats = formats
-        self._state = ScanState(formats.look_back)
+        self._state = ScanState(formats)
         self._calls = CallReader(tools, self._state)
-        new_probe = None if is_probe else partial(_new_probe, tools, rules, formats, self._state)
-        self._text = TextReader(tools, rules, formats, self._state, new_probe)
+        self._text = TextReader(tools, rules, self._state)
         self.cut_in_header = False
-        """Whether the text has ended in the header of a call, after its marker."""
+        """Whether the text has ended in the header of a call, after its marker, or in a call that
+        was held."""
 
     # Its state
 
@@ -74,14 +66,6 @@ class Scanner:
         return not (self._calls.parser or self._calls.candidate or self._text.buffer)
 
     @property
-    def refused(self) -> RefusedMarkers | None:
-        """The markers that were refused, if nothing else matters in the next text."""
-        calls, text = self._calls, self._text
-        if calls.parser is not None or calls.candidate is not None or text.fresh or text.channel:
-            return None
-        return text.refused
-
-    @property
     def in_call(self) -> bool:
         """Whether a call is open, or may be."""
         return self._calls.parser is not None and self._calls.parser.in_call
@@ -90,37 +74,29 @@ class Scanner:
     def undecided(self) -> int:
         """Characters at the end of the input that are text or not, as the next text decides."""
         if self._calls.candidate is not None:
-            return self._calls.candidate.size
+            return 0 if self._calls.held else self._calls.candidate.size
         return len(self._calls.parser.rest if self._calls.parser else self._text.buffer)
 
     @property
     def held_call(self) -> Held:
         """What is held back besides `undecided` text: the header of a call that has no name yet,
-        and the pieces of its arguments; or those of a value of the open call."""
+        and the pieces of its arguments; or all of a call that is given when it is whole."""
         calls = self._calls
-        if calls.candidate is not None or calls.parser is None:
-            return NOTHING_HELD
-        return calls.parser.held if calls.namer.nameless is None else calls.namer.held
-
-    @property
-    def may_skip(self) -> bool:
-        """Whether text without a backtick or a tilde may pass without being kept."""
-        return self._state.may_skip
+        if (held := calls.held) is not None:
+            return Held("", held.raw, len(held.raw))
+        named = calls.candidate is not None or calls.namer.nameless is None
+        return NOTHING_HELD if named else calls.namer.held
 
     # Text in, events out
 
     def feed(self, text: str) -> list[ScanEvent]:
         """The events that `text` completes."""
-        reader, size = self._text, len(text)
-        held = len(reader.buffer)
-        reader.latest = size if size <= 8 * _STEP else 0
+        size = len(text)
         if size <= _STEP:
             self._push(text)
         else:
             for at in range(0, size, _STEP):
                 self._push(text[at : at + _STEP])
-        if held and 0 < len(reader.buffer) < held + size:
-            self._state.in_vain += 1
         return self._state.take()
 
     def _push(self, text: str) -> None:
@@ -136,13 +112,24 @@ class Scanner:
 
     def takes(self, text: str) -> str | None:
         """Take `text` if it only continues the text, or the arguments of the open call, and `feed`
-        would give all of it at once: return that.  Else nothing is taken."""
+        would give all of it at once: return that, which is nothing if the call is held.  Else
+        nothing is taken."""
         calls = self._calls
+        taken: str | None
+        if len(text) > _STEP:
+            return None
         if calls.certain is not None:
             taken = calls.certain.takes(text)
             if taken is None:
                 return None
-        elif self.idle and not self._formats.may_begin_in(text):
+        elif calls.parser is not None:
+            if (held := calls.held) is None or held.size > HELD_LIMIT:
+                return None
+            taken = calls.parser.takes(text)
+            if taken is None:
+                return None
+            held.add(text)
+        elif self.idle and not self._state.formats.may_begin_in(text):
             self._state.read(text)
             taken = text
         else:
@@ -150,27 +137,17 @@ class Scanner:
         self._state.fed += len(text)
         return taken
 
-    def give_back(self) -> None:
-        """What is held of the text, which has only `refused` markers, will be fed once more."""
-        self._text.buffer = ""
-
     def passed(self, text: str) -> None:
         """`text` passed without being fed: it has no marker, nor part of one."""
         self._state.read(text)
         if self._text.fresh:
             self._text.fresh = not text.strip()
 
-    def passed_unread(self) -> None:
-        """More text passed than anybody kept, without a backtick or a tilde in it."""
-        self._state.skip()
-        self._text.fresh = False
-
     def enter(self, name: str) -> list[ScanEvent]:
         """From here on the text is that of the field `name`, a separate text.  Returns the events
         that this completes."""
         if name == self._state.field:
             return []
-        self._read_held()
         self._end_quoted(whole=True)
         if (parser := self._calls.parser) is not None and parser.whole:
             parser.end()
@@ -185,13 +162,14 @@ class Scanner:
     def close(self, *, whole: bool = True) -> list[ScanEvent]:
         """The text has ended: what was held back, and the end of an open call.  `whole`:
         not by a limit, and not by a break."""
-        self._read_held()
         self._end_quoted(whole=whole)
         while (parser := self._calls.parser) is not None:
             lone = self._calls.candidate is not None and not parser.rest.strip()
             self.cut_in_header = parser.in_header and not lone
             parser.end(whole=whole)
             self._run()
+            if self._calls.damaged is not None:
+                self.cut_in_header = self._calls.damaged.cut
             self._end_quoted(whole=whole)
         self._calls.commit()
         self._text.end()
@@ -203,7 +181,6 @@ class Scanner:
         if calls.candidate is not None:
             self._refuse(calls.candidate, "in a reply that broke off")
         elif calls.parser is not None:
-            calls.parser.release()
             self._leave_section(calls.run())
         if calls.parser is not None:
             # Its frames were sent: it precedes all that is there.
@@ -246,11 +223,11 @@ class Scanner:
         return True
 
     def _read_after_section(self, candidate: Candidate) -> bool:
-        found = self._calls.after_section(candidate, self._text.buffer, self._formats)
+        found = self._calls.after_section(candidate, self._text.buffer)
         if isinstance(found, MarkerMatch):
             self._begin(found)
         elif found is Outcome.REFUSED:
-            self._refuse(candidate, IN_CODE)
+            self._refuse(candidate, candidate.why_text)
         return found is not Outcome.WAITS
 
     def _begin(self, marker: MarkerMatch, header: str = "") -> None:
@@ -268,11 +245,18 @@ class Scanner:
         calls.drop_candidate(candidate)
         text.buffer = "".join(candidate.raw)
         size = len(text.buffer) - len(rest)
-        text.learn(text.buffer[len(candidate.header) :], candidate.marker_size)
         near = text.buffer[: size + _SEEN_AFTER]
         text.give(size)
-        for marker in self._formats.find_all(near):
-            if marker.end <= size:
+        if calls.damaged is not None:
+            cut = ", cut off" if calls.damaged.cut else ""
+            self._state.add(LeftAsText("damaged call", f"of {calls.damaged.name}{cut}"))
+        elif why is TOO_LONG:
+            self._state.add(LeftAsText("call", why))
+            self._state.give_up_all()
+        else:
+            for marker in self._state.formats.find_all(near):
+                if marker.end > size:
+                    break
                 self._state.add(LeftAsText(marker.name, why))
         if candidate.waits:
             text.quoted += size
@@ -280,23 +264,16 @@ class Scanner:
 
     # Where a text ends
 
-    def _read_held(self) -> None:
-        """The text has ended: what may be a refused marker is read."""
-        if self._text.refused is not None:
-            self._text.ended = True
-            self._run()
-            self._text.ended = False
-
     def _end_quoted(self, *, whole: bool) -> None:
         """The turn, or a field of it, ends, and with it what may be quoted: a candidate in doubt
         is decided now."""
         calls = self._calls
-        while (candidate := calls.candidate) is not None and candidate.quotation is not None:
+        while (candidate := calls.candidate) is not None and candidate.is_quotation:
             rest = calls.parser.rest if calls.parser else self._text.buffer
             if calls.end_quotation(candidate, rest, rest, ended=True):
                 self._refuse(candidate, IN_CODE)
             self._run()
-        while (candidate := calls.candidate) is not None and candidate.in_code:
+        while (candidate := calls.candidate) is not None and candidate.until_end:
             if whole and calls.parser is not None and calls.parser.whole:
                 calls.parser.end()
                 self._leave_section(calls.run())
@@ -308,16 +285,5 @@ class Scanner:
                 self._text.fresh = True
                 calls.commit()
             else:
-                self._refuse(candidate, IN_CODE)
+                self._refuse(candidate, candidate.why_text)
                 self._run()
-
-
-def _new_probe(
-    tools: DeclaredTools, rules: Rules, formats: ActiveFormats, state: ScanState
-) -> Callable[[str], list[ScanEvent]]:
-    """Makes a scanner that tells what would become of a text that came now."""
-    probe = Scanner(tools, rules, formats, is_probe=True)
-    probe._text.fresh = False
-    probe._state.begin_is_text |= state.begin_is_text
-    probe._state.in_vain = state.in_vain
-    return probe.feed

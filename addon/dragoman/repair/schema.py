@@ -10,16 +10,28 @@ may take so many steps together, and then `OutOfSteps` is raised.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
-from ..wire.json_codec import array
-from ..wire.json_schema import TYPES, found_at, is_of
+from ..wire.json_codec import Json, array
+from ..wire.json_schema import PARTS, TYPES, is_of, parts_of, strings
 
 MAX_DEPTH = 64
 """Nesting of schema and value beyond which nothing is accepted."""
 MAX_STEPS = 10_000
 """Values and keywords that are checked for one turn: some 10 ms.  Fifty calls of ordinary size
 take all of that with a hundred tools that require the same arguments."""
+
+
+def properties(schema: object) -> Json:
+    """The arguments that a schema declares, or the elements of an object."""
+    declared = schema.get("properties") if isinstance(schema, dict) else None
+    return declared if isinstance(declared, dict) else {}
+
+
+def required(schema: object) -> list[str]:
+    """The arguments that a schema requires."""
+    return strings(schema.get("required")) if isinstance(schema, dict) else []
 
 
 class OutOfSteps(Exception):  # noqa: N818 - it is no error of anybody's
@@ -90,16 +102,12 @@ def _same(one: object, other: object) -> bool:
 def _accepts_object(
     schema: dict[str, Any], value: dict[str, Any], steps: Steps, depth: int
 ) -> bool:
-    declared = schema.get("properties")
-    properties = declared if isinstance(declared, dict) else {}
-    required = schema.get("required")
-    if isinstance(required, list):
-        steps.take(len(required) // 8)
-        if any(isinstance(name, str) and name not in value for name in required):
-            return False
-    others = schema.get("additionalProperties", True)
+    declared, others = properties(schema), schema.get("additionalProperties", True)
+    steps.take(len(array(schema.get("required"))) // 8)
+    if any(name not in value for name in required(schema)):
+        return False
     return all(
-        accepts(properties.get(name, others), member, steps, depth + 1)
+        accepts(declared.get(name, others), member, steps, depth + 1)
         for name, member in value.items()
     )
 
@@ -110,7 +118,6 @@ def _accepts_items(items: object, value: list[Any], steps: Steps, depth: int) ->
     )
 
 
-_PARTS = ("$ref", "allOf", "anyOf", "oneOf")
 _MAX_PARTS = 100
 """Schemas that one may consist of."""
 
@@ -118,22 +125,14 @@ _MAX_PARTS = 100
 def flattened(schema: object) -> object:
     """A schema of arguments as one object: with the properties of all schemas that it refers to or
     consists of, and with what these require in all cases."""
-    if not isinstance(schema, dict) or not any(word in schema for word in _PARTS):
+    if not isinstance(schema, dict) or not any(word in schema for word in PARTS):
         return schema
-    properties: dict[str, list[Any]] = {}
-    required: list[Any] = []
-    parts: list[tuple[object, bool]] = [(schema, True)]
-    for part, always in parts:  # which grows
-        if not isinstance(part, dict):
-            continue
-        declared, names = part.get("properties"), part.get("required")
-        for name, each in declared.items() if isinstance(declared, dict) else ():
-            properties.setdefault(name, []).append(each)
-        required += names if always and isinstance(names, list) else []
-        inner = [(found_at(schema, part.get("$ref")), always)]
-        for word in _PARTS[1:]:
-            inner += [(m, always and word == "allOf") for m in array(part.get(word))]
-        parts += inner[: max(0, _MAX_PARTS - len(parts))]
-    found = {n: each[0] if len(each) == 1 else {"anyOf": each} for n, each in properties.items()}
-    rest = {word: value for word, value in schema.items() if word not in _PARTS}
-    return {**rest, "properties": found, "required": required}
+    found: dict[str, list[Any]] = {}
+    demanded: list[str] = []
+    for part, always in islice(parts_of(schema, schema), _MAX_PARTS):
+        for name, each in properties(part).items():
+            found.setdefault(name, []).append(each)
+        demanded += required(part) if always else []
+    joint = {n: each[0] if len(each) == 1 else {"anyOf": each} for n, each in found.items()}
+    rest = {word: value for word, value in schema.items() if word not in PARTS}
+    return {**rest, "properties": joint, "required": demanded}

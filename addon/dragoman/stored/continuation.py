@@ -8,7 +8,6 @@ whole, and a provider's prefix cache holds.
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,17 +20,11 @@ from ..bridge.request.validation import (
 )
 from ..wire.errors import Refused
 from ..wire.json_codec import Json, array
-from ..wire.json_slices import reading, writing
 from ..wire.responses import CALL_OUTPUTS, refers
-from ..wire.slices import Slices, emptied
-from .stored_response import StoredResponse, resolved_items
+from .stored_response import StoredResponse
 
 _ITEM_ID = re.compile(r"[a-z]+_([0-9a-f]{32})_(in_)?([0-9]{1,9})")
 """An item's id names its response, and its place in the output or (``in_``) in the input."""
-MAX_BYTES = 32 * 1024 * 1024
-"""Of all turns that are kept ready."""
-ENTRY = 500
-"""About what Python takes for each beside its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +36,7 @@ class Continuation:
     references: Mapping[str, Json] = field(default_factory=dict)
     """The items to which ``item_reference`` items of the request refer, by id."""
     parts: tuple[str, ...] = ()
-    """See `StoredResponse.packed`."""
+    """The names of the parts of these."""
 
 
 def previous_id(body: Json) -> str | None:
@@ -51,14 +44,9 @@ def previous_id(body: Json) -> str | None:
     return RequestObject(body).string("previous_response_id") or None
 
 
-def referring(body: Json) -> Slices[list[str]]:
+def referred_ids(body: Json) -> list[str]:
     """The ids of the items to which `body` refers."""
-    found: list[str] = []
-    for item in array(body.get("input")):
-        if refers(item):
-            found.append(item["id"])
-        yield
-    return found
+    return [item["id"] for item in array(body.get("input")) if refers(item)]
 
 
 def response_ids_of(item_ids: Iterable[str]) -> set[str]:
@@ -83,65 +71,54 @@ def in_progress(response_id: str, *, previous: bool = False) -> Refused:
     )
 
 
-def continuing(
-    previous: StoredResponse | None,
-    items: list[Json],
-    item_ids: Iterable[str],
-    others: Mapping[str, StoredResponse],
-) -> Slices[Continuation]:
-    """What a request continues.
+def too_long(max_bytes: int) -> Refused:
+    """The refusal of a conversation that is larger than what is put together."""
+    return Refused(
+        f"The conversation that this continues is too large: more than {max_bytes:,} bytes.",
+        status=413,
+        param="previous_response_id",
+        code="request_too_large",
+    )
 
-    `items` are those of the conversation that ends with the `previous` response; `others` are the
-    responses, by id, to whose items `item_ids` the request refers.  A reference to a missing item
-    stays, and the conversion refuses it.
-    """
+
+def found_items(
+    item_ids: Iterable[str], responses: Mapping[str, StoredResponse]
+) -> dict[str, Json]:
+    """The items with these ids, of `responses` by their ids. One that is missing is not among them:
+    the reference to it stays, and the conversion refuses it."""
     inputs: dict[str, list[Json]] = {}
     found: dict[str, Json] = {}
     for item_id in item_ids:
         named = _ITEM_ID.fullmatch(item_id)
         response_id = f"resp_{named[1]}" if named else ""
-        if not named or response_id not in others:
+        if not named or response_id not in responses:
             continue
+        kept = responses[response_id]
         if named[2] and response_id not in inputs:
-            inputs[response_id] = yield from others[response_id].input_items()
-        named_items = inputs[response_id] if named[2] else others[response_id].response["output"]
-        if int(named[3]) < len(named_items):
-            found[item_id] = named_items[int(named[3])]
-    ancestors = (*previous.ancestors, previous.response["id"]) if previous else ()
-    needed = [previous, *others.values()] if previous else others.values()
-    parts = dict.fromkeys(digest for kept in needed for digest in kept.inherited)
-    return Continuation(items, ancestors, found, tuple(parts))
-
-
-def with_references(body: Json, references: Mapping[str, Json]) -> Slices[Json]:
-    """`body` with the items in the place of the references to them."""
-    if not references:
-        return body
-    return {**body, "input": (yield from resolved_items(body["input"], references))}
+            inputs[response_id] = kept.input_items()
+        items = inputs[response_id] if named[2] else kept.response["output"]
+        if int(named[3]) < len(items):
+            found[item_id] = items[int(named[3])]
+    return found
 
 
 # Outputs of tools that are submitted to a response
 
 
-def open_calls(kept: StoredResponse) -> Slices[dict[str, Json]]:
+def open_calls(kept: StoredResponse) -> dict[str, Json]:
     """The calls of a response that wait for their outputs, by their ids."""
-    calls: dict[str, Json] = {}
-    answered = set()
-    for item in (yield from kept.output_items()):
-        if item.get("type") in CALL_OUTPUTS.values():
-            answered.add(item.get("call_id"))
-        elif item.get("type") in CALL_OUTPUTS:
-            calls[item["call_id"]] = item
-        yield
+    items = kept.output_items()
+    answered = {i.get("call_id") for i in items if i.get("type") in CALL_OUTPUTS.values()}
+    calls = {item["call_id"]: item for item in items if item.get("type") in CALL_OUTPUTS}
     return {call_id: call for call_id, call in calls.items() if call_id not in answered}
 
 
-def submitted(body: object, kept: StoredResponse) -> Slices[list[Json]]:
+def submitted(body: object, kept: StoredResponse) -> list[Json]:
     """The items that answer the open calls of `kept`, in the order of the calls, from the
     body of a ``submit_tool_outputs`` request; raises `Refused`."""
     if not isinstance(body, dict):
         raise wrong_type(body, "an object", "body")
-    waiting = yield from open_calls(kept)
+    waiting = open_calls(kept)
     if not waiting:
         raise Refused("This response waits for no tool outputs.", param="tool_outputs")
     outputs: dict[str, Any] = {}
@@ -156,7 +133,6 @@ def submitted(body: object, kept: StoredResponse) -> Slices[list[Json]]:
                 param=output.at("tool_call_id"),
             )
         outputs[call_id] = output.get("output")
-        yield
     lacking = [call_id for call_id in waiting if call_id not in outputs]
     if lacking:
         raise Refused(
@@ -170,66 +146,13 @@ def submitted(body: object, kept: StoredResponse) -> Slices[list[Json]]:
         # An output with more fields than one comes as an object.
         fields = answer if isinstance(answer, dict) else {"output": answer}
         items.append({**fields, "type": CALL_OUTPUTS[call["type"]], "call_id": call_id})
-        yield
     return items
 
 
-def resuming(kept: StoredResponse, outputs: Sequence[Json]) -> Slices[Json]:
+def resuming(kept: StoredResponse, outputs: Sequence[Json]) -> Json:
     """The request that continues a response after its calls, with their outputs."""
-    items = yield from kept.turn_items()
-    body = yield from kept.request_body()
-    return {**body, "input": [*items, *outputs], "previous_response_id": None}
-
-
-# The responses that were continued last, in memory, so that the store need not be read again
-
-
-class ReadyTurns:
-    """What responses add to their conversations, as JSON: the parsed values would be a million
-    objects, and each full garbage collection would look at all of them while all flows wait."""
-
-    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
-        self._max_bytes = max_bytes
-        self._size = 0
-        self._texts: OrderedDict[tuple[bytes, str], bytes] = OrderedDict()
-        """By who asks and the response's id, least recently used first."""
-
-    def find(self, asker: bytes, response_id: str) -> bytes | None:
-        key = asker, response_id
-        if key in self._texts:
-            self._texts.move_to_end(key)
-        return self._texts.get(key)
-
-    def add(self, asker: bytes, response_id: str, text: bytes) -> None:
-        self.drop(asker, response_id)
-        self._texts[asker, response_id] = text
-        self._size += len(text) + ENTRY
-        while self._size > self._max_bytes:
-            self.drop(*next(iter(self._texts)))
-
-    def drop(self, asker: bytes, response_id: str) -> None:
-        """It was replaced or deleted."""
-        text = self._texts.pop((asker, response_id), None)
-        if text is not None:
-            self._size -= len(text) + ENTRY
-
-    def clear(self) -> None:
-        self._texts.clear()
-        self._size = 0
-
-
-def writing_turn(kept: StoredResponse) -> Slices[bytes]:
-    """A turn that was read only to be kept ready."""
-    items = yield from kept.turn_items()
-    text = yield from writing(items)
-    yield from emptied(items)
-    return text
-
-
-def reading_turns(texts: Iterable[bytes]) -> Slices[list[Json]]:
-    """All items of these turns."""
-    items: list[Json] = []
-    for text in texts:
-        items += yield from reading(text)
-        yield
-    return items
+    return {
+        **kept.request,
+        "input": [*kept.turn_items(), *outputs],
+        "previous_response_id": None,
+    }

@@ -6,13 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ..bridge.request.validation import label
-from ..bridge.responses.event_replay import replaying_events
+from ..bridge.responses.event_replay import replayed_events
 from ..wire.errors import Refused
-from ..wire.json_codec import Json, array, dumps
-from ..wire.json_slices import writing
+from ..wire.json_codec import Json, array
 from ..wire.responses import item_id
-from ..wire.slices import Slices, emptied
-from ..wire.sse import split
 from .stored_response import StoredResponse
 
 MAX_LIMIT = 100
@@ -22,37 +19,33 @@ _PARTS: dict[str, Json] = {"output_text": {"annotations": []}, "input_image": {"
 """Fields of the API's parts that a client need not send."""
 
 
-def deleted(response_id: str) -> bytes:
+def deleted(response_id: str) -> Json:
     """The answer to DELETE."""
-    return dumps({"id": response_id, "object": "response", "deleted": True})
+    return {"id": response_id, "object": "response", "deleted": True}
 
 
-def events_after(kept: StoredResponse, number: int) -> Slices[bytes]:
-    """The stream again, after the event with this sequence number (-1: all of it). Raises `Refused`
-    if it was not streamed."""
-    if kept.delta_cuts:
-        frames = yield from replaying_events(kept.response, kept.delta_cuts)
-    elif kept.events:
-        frames = [*split(kept.events)]
-    else:
+def events_after(kept: StoredResponse, number: int) -> bytes:
+    """The stream again, each text in one delta, after the event with this sequence number (-1: all
+    of it). Raises `Refused` if it was not streamed."""
+    streamed = kept.streamed
+    if streamed is None:
         raise Refused("This response was not streamed.")
-    later = []
-    for frame in frames:
-        found = _NUMBER.search(frame.raw)
-        if found is None or int(found[1]) > number:
-            later.append(frame.raw)
-        yield
-    return b"".join(later)
+    frames = replayed_events(
+        kept.response, streamed.dialect, prior=streamed.prior, events=streamed.events
+    )
+    numbers = (_NUMBER.search(frame.raw) for frame in frames)
+    pairs = zip(frames, numbers, strict=True)
+    return b"".join(f.raw for f, found in pairs if found is None or int(found[1]) > number)
 
 
-def input_items(chain: Sequence[StoredResponse], query: Mapping[str, str]) -> Slices[bytes]:
+def input_items(chain: Sequence[StoredResponse], query: Mapping[str, str]) -> Json:
     """A page of the input of the last response of `chain`: everything before it, and its own input.
     Raises `Refused` for an invalid query."""
     listed: list[Json] = []
     for kept in chain:
-        listed += yield from _listed(kept, "in", (yield from kept.input_items()))
+        listed += _listed(kept, "in", kept.input_items())
         if kept is not chain[-1]:
-            listed += yield from _listed(kept, "out", (yield from kept.output_items()))
+            listed += _listed(kept, "out", kept.output_items())
     order = query.get("order", "desc")
     if order not in ("asc", "desc"):
         raise Refused("'order' must be 'asc' or 'desc'.", param="order")
@@ -66,15 +59,13 @@ def input_items(chain: Sequence[StoredResponse], query: Mapping[str, str]) -> Sl
             raise Refused(f"No item with id '{label(after)}' is here.", param="after", status=404)
         listed = listed[place + 1 :]
     page = listed[: _limit(query)]
-    body = {
+    return {
         "object": "list",
         "data": page,
         "first_id": page[0]["id"] if page else "",
         "last_id": page[-1]["id"] if page else "",
         "has_more": len(page) < len(listed),
     }
-    yield from emptied(listed)
-    return (yield from writing(body))
 
 
 def _limit(query: Mapping[str, str]) -> int:
@@ -85,7 +76,7 @@ def _limit(query: Mapping[str, str]) -> int:
     return limit
 
 
-def _listed(kept: StoredResponse, part: str, items: Sequence[Json]) -> Slices[list[Json]]:
+def _listed(kept: StoredResponse, part: str, items: Sequence[Json]) -> list[Json]:
     """The items in the form of the API: with an id, a type and a status, and content in parts.
     `continuation` finds an item by the id that it gets here."""
     own = str(kept.response["id"]).removeprefix("resp_")
@@ -98,7 +89,6 @@ def _listed(kept: StoredResponse, part: str, items: Sequence[Json]) -> Slices[li
         if kind == "message":
             listed["content"] = _parts(item)
         found.append(listed)
-        yield
     return found
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from ..wire.json_codec import Json
-from .continuation import Continuation
-from .stored_response import StoredResponse
+from .continuation import Continuation, response_ids_of
+from .stored_response import StoredResponse, Streamed
 
 
 def asker(credentials: Iterable[str], upstream: str) -> bytes:
@@ -36,8 +36,9 @@ def owner(secret: bytes, asker: bytes) -> str:
 @dataclass(frozen=True, slots=True)
 class SaveContext:
     asker: bytes
-    request: bytes
-    """The body as the client sent it."""
+    request: Json
+    items: bytes
+    """Both as in `StoredResponse`."""
     earlier: Continuation = field(default_factory=Continuation)
     resumes: StoredResponse | None = None
     """The response that this turn continues in place; None for a new one."""
@@ -48,9 +49,16 @@ class SaveContext:
     def prior(self) -> Sequence[Json]:
         return self.resumes.response["output"] if self.resumes else ()
 
-    def kept(self, response: Json, cuts: bytes) -> StoredResponse | None:
-        """The ended `response` as it is kept; `cuts` are its writer's, if it was streamed. None if
-        it could not be resumed: then it stays as it was, and the outputs can be sent again."""
+    @property
+    def used(self) -> list[str]:
+        """The names of what this turn has used of the store: its time begins anew."""
+        earlier = self.earlier
+        return [*earlier.ancestors, *sorted(response_ids_of(earlier.references)), *earlier.parts]
+
+    def kept(self, response: Json, dialect: str = "", events: int = 0) -> StoredResponse | None:
+        """The ended `response` as it is kept, with the dialect of its stream and the number of its
+        `events`, if it was streamed. None if it could not be resumed: then it stays as it was, and
+        the outputs can be sent again."""
         said = None
         if self.resumes is not None:
             if response["status"] == "failed":
@@ -60,9 +68,8 @@ class SaveContext:
         return StoredResponse(
             response=response,
             request=self.request,
-            ancestor_ids=" ".join(self.earlier.ancestors).encode(),
-            references=self.earlier.references,
+            items=self.items,
+            ancestors=self.earlier.ancestors,
             full_output=said,
-            delta_cuts=cuts,
-            inherited=self.earlier.parts,
+            streamed=Streamed(dialect, events, len(self.prior)) if dialect else None,
         )

@@ -1,7 +1,8 @@
 """The protocol of the stores (`proxy.stored.open_store`).
 
-A store keeps bytes and knows nothing of their meaning.  Everything belongs to an owner: a hash of
-a credential, a host and a base path.
+A store keeps entries: bytes under a name, of whose meaning it knows nothing.  Everything belongs to
+an owner: a hash of a credential, a host and a base path.  An entry may have parts, which it shares
+with others of its owner.
 """
 
 from __future__ import annotations
@@ -10,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-Parts = Mapping[str, bytes | None]
+PART = "part:"
+"""How the name of a part begins; a digest of its bytes follows."""
+Parts = Mapping[str, bytes]
 NO_PARTS: Parts = {}
-MAX_ADDRESSES = 4096
-"""Upstreams' addresses that are remembered, of some 200 bytes each; the least recently used goes
-first."""
 
 
 class StoreError(Exception):
@@ -36,19 +36,6 @@ class Limits:
     def seconds(self) -> float:
         return self.days * 86400
 
-    def expiry(self, now: float) -> float:
-        """What was last used then or before is too old."""
-        return now - self.seconds
-
-    def admit(self, *blobs: bytes) -> None:
-        """Raises `StoreError` for a response that is larger than the whole store."""
-        size = sum(map(len, blobs))
-        if size > self.max_bytes:
-            raise StoreError(
-                f"a response of {size} bytes is not kept: "
-                f"it is larger than dragoman_store_max ({self.max_bytes})"
-            )
-
 
 class Store(Protocol):
     """Called in one thread, perhaps another than the one that made it. Methods may raise
@@ -63,40 +50,26 @@ class Store(Protocol):
     def put(
         self,
         owner: str,
-        response_id: str,
+        name: str,
         blob: bytes,
         now: float,
         keeps: Sequence[str] = (),
         *,
         parts: Parts = NO_PARTS,
     ) -> None:
-        """Keep `blob`, in place of what was kept under this id. When this returns, it is safe even
-        if the process is killed. `keeps` are the ids of the responses that `blob` continues: their
-        time begins anew. `now` is in Unix seconds.
+        """Keep `blob`, in place of what was kept under this name. When this returns, it is safe
+        even if the process is killed. `keeps` are the names of the entries that it continues, and
+        of their parts: their time begins anew. `now` is in Unix seconds.
 
-        Each of the `parts` is kept once for an owner, as long as one of its responses has it; None
-        stands for a part that one of `keeps` has, and that is kept already.
+        Each of the `parts`, by its name, is kept once for an owner, as long as an entry has it.
         """
 
-    def get(self, owner: str, ids: Sequence[str], now: float) -> list[bytes | None]:
-        """None for a response that is missing or too old."""
+    def get(self, owner: str, names: Sequence[str], now: float) -> list[bytes | None]:
+        """The entries and parts with these names; None for one that is missing or too old."""
 
-    def parts(self, owner: str, digests: Sequence[str]) -> list[bytes | None]:
-        """None for a missing part."""
-
-    def count(self, owner: str, ids: Sequence[str], now: float) -> int:
-        """How many of these different ids are kept."""
-
-    def delete(self, owner: str, response_id: str, parts: Sequence[str] = ()) -> bool:
-        """Whether there was something to delete; `parts` are the digests of its parts, which are
-        deleted, too, if no other response has them."""
-
-    def remember(self, address: str, speaks: str, now: float) -> None:
-        """Keep which API the upstream at an address (a hash) speaks, for as long as a response;
-        forget it for an empty text."""
-
-    def remembered(self, address: str, now: float) -> str:
-        """What was remembered last, whose time begins anew; or ""."""
+    def delete(self, owner: str, name: str, parts: Sequence[str] = ()) -> bool:
+        """Whether there was something to delete; `parts` are the names of its parts, which are
+        deleted, too, if no other entry has them."""
 
     def close(self) -> None:
         """Called once, after all other calls."""

@@ -1,219 +1,215 @@
 """A response as it is kept, and its bytes.
 
-The request is kept as it was sent, but tools and instructions that a conversation repeats are
-kept once (`StoredResponse.packed`).  Of the stream only the cuts are kept with which it can be
-made again.  A conversation is never kept whole: it is read from a chain of responses, oldest first,
-each of which adds its input and output.
+A response keeps what its turn added to the conversation: the items of the request's input, and the
+output.  A conversation is put together when it is read, from a chain of responses, oldest first.
+The tools and instructions, which come again with each turn, are a part that responses share.
 """
 
 from __future__ import annotations
 
 import hashlib
 import itertools
-import json
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from ..bridge.request.chat_shapes import forming
+from ..bridge.request.chat_shapes import formed
 from ..wire.json_codec import Json, NotJson, array, dumps, loads
-from ..wire.json_slices import reading, writing
 from ..wire.responses import STREAMED_CALLS, refers
-from ..wire.slices import Slices
+from .store import PART, Parts
 
-WHOLE, PACKED = 1, 2
-"""The versions: all in one, and with repeated parts cut out."""
+VERSION = 3
 _REPEATED = ("tools", "instructions")
 _MIN_PART = 512
 """Bytes of a part at least."""
-_MAX_READ = 1024 * 1024
-"""Bytes of a request, beside its parts, that is parsed to find these."""
-_CUT = re.compile(rb"\0(\d+)\0")
-"""Replaces a part in the events, which have no NUL."""
-_FIELD = re.compile(r'\s*[{,]\s*"((?:[^"\\]|\\.)*)"\s*:\s*')
-"""The name of an object's next field."""
-_DECODER = json.JSONDecoder()
 
 
 class Unreadable(ValueError):  # noqa: N818 - the name says what is the matter
-    """The bytes are no kept response, or one of another version."""
+    """The bytes are no kept response."""
 
 
-Written = tuple[bytes, dict[str, bytes]]
-"""The JSON of a response object without its long repeated fields, and of each of these."""
+class OtherVersion(Unreadable):
+    """They are a response that another version of this program kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """What of a stream is needed to send it again."""
+
+    dialect: str
+    events: int = 0
+    """How many the client was sent; 0 if that is not known."""
+    prior: int = 0
+    """Items of the output that were there before the stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
     response: Json
     """The response object as the client got it last, if it was decoded with its parts."""
-    request: bytes
-    """The body of its request as the client sent it, under the same condition."""
-    ancestor_ids: bytes = b""
-    """The ids of the responses before it, oldest first, with blanks between. Only the last
-    response's is ever read, so it is no part of the JSON."""
-    references: Mapping[str, Json] = field(default_factory=dict)
-    """The items to which the request's ``item_reference`` items refer, by id."""
+    request: Json
+    """In the form of the Responses API, without its input; under the same condition."""
+    items: bytes
+    """The request's input: a JSON array of items, none of which refers to another response's."""
+    ancestors: tuple[str, ...] = ()
+    """The ids of the responses before it, oldest first."""
     full_output: Sequence[Json] | None = None
     """The output with the outputs of tools that were submitted in between, if there are any."""
-    delta_cuts: bytes = b""
-    """Makes the response's events again (`event_replay`); empty if it was not streamed."""
-    events: bytes = b""
-    """The stream itself, which earlier versions kept instead."""
-    inherited: Sequence[str] = ()
-    """The parts (see `packed`) of the responses before it."""
+    streamed: Streamed | None = None
+    """None if it was not streamed."""
+    parts: tuple[str, ...] = ()
+    """The names of its parts, if it was decoded."""
 
-    @property
-    def ancestors(self) -> tuple[str, ...]:
-        """The ids of the responses before it, oldest first."""
-        return tuple(self.ancestor_ids.decode().split())
+    def input_items(self) -> list[Json]:
+        items: list[Json] = loads(self.items)
+        return items
 
-    def request_body(self) -> Slices[Json]:
-        """In the form of the Responses API."""
-        body: Json = yield from forming((yield from reading(self.request)))
-        return body
-
-    def input_items(self) -> Slices[list[Json]]:
-        """The items of the request's ``input``, whatever form it had."""
-        body = yield from self.request_body()
-        return (yield from resolved_items(body.get("input"), self.references))
-
-    def output_items(self) -> Slices[list[Json]]:
+    def output_items(self) -> list[Json]:
         """What the model answered, without a call that was cut, or the prose that a failure cut:
         listed as ``incomplete``, its end was never sent to the client, and it is never history."""
-        items: list[Json] = []
         failed = self.response.get("status") == "failed"
         cut = (*STREAMED_CALLS, "message", "reasoning") if failed else STREAMED_CALLS
-        for item in self.response["output"] if self.full_output is None else self.full_output:
-            if item.get("status") != "incomplete" or item.get("type") not in cut:
-                items.append(item)
-            yield
-        return items
+        said = self.response["output"] if self.full_output is None else self.full_output
+        return [
+            item for item in said if item.get("status") != "incomplete" or item["type"] not in cut
+        ]
 
-    def turn_items(self) -> Slices[list[Json]]:
+    def turn_items(self) -> list[Json]:
         """What this response adds to its conversation."""
-        items = yield from self.input_items()
-        items += yield from self.output_items()
-        return items
+        return [*self.input_items(), *self.output_items()]
 
-    def writing(self) -> Slices[Written]:
-        response, fields = dict(self.response), {}
-        for name in _REPEATED:
-            if response.get(name):
-                text = yield from writing(response[name])
-                if len(text) >= _MIN_PART:
-                    response[name], fields[name] = None, text
-        return (yield from writing(response)), fields
-
-    def packed(self, written: Written) -> tuple[bytes, dict[str, bytes]]:
-        """The bytes to keep, without tools and instructions, which many turns have in common; and
-        these parts by their digests."""
-        response, fields = written
-        request, cuts = _cut(self.request, _MAX_READ + 2 * sum(map(len, fields.values())))
-        texts = list(dict.fromkeys([*fields.values(), *(text for _, text in cuts)]))
-        parts = {hashlib.sha256(text).hexdigest(): text for text in texts}
-        head = {
-            "version": WHOLE,
-            "sizes": [len(self.ancestor_ids), len(response), len(request)],
-            "references": self.references,
-            "said": self.full_output,
-            # A text, which is read sooner than what is in it.
-            "delta_cuts": self.delta_cuts.decode(),
-        }
-        if parts or self.inherited:
-            head |= {
-                "version": PACKED,
-                "parts": list(parts),
-                "inherited": list(self.inherited),
-                "fields": {name: texts.index(text) for name, text in fields.items()},
-                "cuts": [[place, texts.index(text)] for place, text in cuts],
+    def packed(self) -> tuple[bytes, Parts]:
+        """The bytes to keep, and the parts, by their names."""
+        request, response = dict(self.request), dict(self.response)
+        fields = [
+            {name: holder[name] for name in _REPEATED if holder.get(name)}
+            for holder in (request, response)
+        ]
+        parts = {}
+        part = dumps(fields)
+        if len(part) >= _MIN_PART:
+            parts[_name_of(part)] = part
+            request |= dict.fromkeys(fields[0])
+            response |= dict.fromkeys(fields[1])
+        streamed = self.streamed
+        head = dumps(
+            {
+                "size": len(self.items),
+                "ancestors": self.ancestors,
+                "said": self.full_output,
+                "stream": streamed and [streamed.dialect, streamed.events, streamed.prior],
+                "parts": [*parts],
+                "request": request,
             }
-        return b"".join((dumps(head), b"\n", self.ancestor_ids, response, request)), parts
+        )
+        rest = b"".join((head, b"\n", self.items, dumps(response)))
+        return b'{"version":%d,"sum":%d}\n%b' % (VERSION, zlib.crc32(rest), rest), parts
 
     @classmethod
-    def decoding(
-        cls, blob: bytes, parts: Mapping[str, bytes] | None = None
-    ) -> Slices[StoredResponse]:
+    def of(cls, blob: bytes, parts: Parts | None = None) -> StoredResponse:
         """What was `packed`; raises `Unreadable`. Without its `parts`, which no conversation needs,
         long tools and instructions are null in both the response and the request."""
-        head_text, _, rest = blob.partition(b"\n")
         try:
+            version, rest = _checked(blob)
+            if version < VERSION:
+                return _of_earlier_version(rest, parts)
+            head_text, _, rest = rest.partition(b"\n")
             head = loads(head_text)
-            if head["version"] not in (WHOLE, PACKED):
-                raise Unreadable(f"it is of version {head['version']}")
-            ids_end, response_end, request_end = itertools.accumulate(head["sizes"])
-            own = head.get("parts", [])
-            texts = [b"null" if parts is None else parts[digest] for digest in own]
-            response = yield from reading(rest[ids_end:response_end])
-            for name, index in head.get("fields", {}).items():
-                response[name] = yield from reading(texts[index])
-            request = _uncut(rest[response_end:request_end], head.get("cuts", []), texts)
+            request, response = head["request"], loads(rest[head["size"] :])
+            for part in (loads(_part(parts, name)) for name in head["parts"] if parts is not None):
+                request |= part[0]
+                response |= part[1]
             return cls(
                 response=response,
                 request=request,
-                ancestor_ids=rest[:ids_end],
-                references=head["references"],
+                items=rest[: head["size"]],
+                ancestors=tuple(head["ancestors"]),
                 full_output=head["said"],
-                delta_cuts=str(head.get("delta_cuts", "")).encode(),
-                events=_CUT.sub(lambda found: texts[int(found[1])], rest[request_end:]),
-                inherited=tuple(dict.fromkeys([*head.get("inherited", []), *own])),
+                streamed=Streamed(*head["stream"]) if head["stream"] else None,
+                parts=tuple(head["parts"]),
             )
-        except (NotJson, KeyError, TypeError, ValueError, IndexError) as error:
-            raise Unreadable(str(error)) from None
+        except OtherVersion:
+            raise
+        except (NotJson, LookupError, TypeError, ValueError, AttributeError) as error:
+            raise Unreadable(f"it is damaged ({error})") from None
+
+
+def _checked(blob: bytes) -> tuple[int, bytes]:
+    """The version of a kept response, and what follows the line that says it, whose sum is right;
+    all of it for versions that kept no sum.  Raises `Unreadable`."""
+    line, _, rest = blob.partition(b"\n")
+    first = loads(line)
+    if first["version"] in (1, 2):
+        return first["version"], blob
+    if first["version"] != VERSION:
+        raise OtherVersion(f"it is of version {first['version']}")
+    if zlib.crc32(rest) != first["sum"]:
+        raise Unreadable("its sum is another")
+    return VERSION, rest
+
+
+def _part(parts: Parts, name: str) -> bytes:
+    text = parts[name]
+    if name != _name_of(text):
+        raise Unreadable("a part of it is another")
+    return text
+
+
+def _name_of(part: bytes) -> str:
+    return PART + hashlib.sha256(part).hexdigest()
 
 
 def parts_of(blob: bytes) -> list[str]:
+    """The names of the parts of a kept response; none of one that is damaged."""
     try:
-        digests: list[str] = loads(blob.partition(b"\n")[0]).get("parts", [])
-    except (NotJson, AttributeError):
+        _, rest = _checked(blob)
+        names: list[str] = loads(rest.partition(b"\n")[0]).get("parts", [])
+        return [PART + name.removeprefix(PART) for name in names]
+    except (NotJson, LookupError, TypeError, ValueError, AttributeError):
         return []
-    return digests
 
 
-def _cut(request: bytes, longest: int) -> tuple[bytes, list[tuple[int, bytes]]]:
-    """A request's body without its long repeated fields; and those, with their places in the rest.
-    A body longer than `longest` stays whole."""
-    if not _MIN_PART <= len(request) <= longest:
-        return request, []
-    try:
-        text = request.decode()
-        found = _values_of(text)
-    except (ValueError, RecursionError):
-        return request, []
-    pieces, cuts, end, place = [], [], 0, 0
-    for begin, after in found:
-        pieces.append(text[end:begin].encode())
-        place += len(pieces[-1])
-        cuts.append((place, text[begin:after].encode()))
-        end = after
-    return b"".join((*pieces, text[end:].encode())), cuts
-
-
-def _values_of(text: str) -> list[tuple[int, int]]:
-    """Where the long values of a request's repeated fields begin and end."""
-    found, end = [], 0
-    while member := _FIELD.match(text, end):
-        begin = member.end()
-        _, end = _DECODER.raw_decode(text, begin)
-        if member[1] in _REPEATED and end - begin >= _MIN_PART:
-            found.append((begin, end))
-    return found
-
-
-def _uncut(rest: bytes, cuts: Sequence[Sequence[int]], texts: Sequence[bytes]) -> bytes:
-    pieces, end = [], 0
-    for place, index in cuts:
-        pieces += [rest[end:place], texts[index]]
-        end = place
-    return b"".join((*pieces, rest[end:]))
-
-
-def resolved_items(value: object, references: Mapping[str, Json]) -> Slices[list[Json]]:
-    """The items of an ``input`` that was accepted, references replaced."""
+def resolved_items(value: object, references: Mapping[str, Json]) -> list[Any]:
+    """The items of an ``input``, with those that it refers to in the place of the references."""
     if isinstance(value, str):
         return [{"type": "message", "role": "user", "content": value}]
-    items: list[Json] = []
-    for item in array(value):
-        items.append(references.get(item["id"], item) if refers(item) else item)
-        yield
-    return items
+    return [references.get(item["id"], item) if refers(item) else item for item in array(value)]
+
+
+def _of_earlier_version(blob: bytes, parts: Parts | None) -> StoredResponse:
+    """Versions 1 and 2 kept the request as it was sent, with the items that it refers to beside it.
+    Version 2 cut long tools and instructions out of both sides, each a part of its own."""
+    head_text, _, rest = blob.partition(b"\n")
+    head = loads(head_text)
+    ids_end, response_end, request_end = itertools.accumulate(head["sizes"])
+    names = tuple(PART + digest for digest in head.get("parts", ()))
+    texts = [b"null" if parts is None else _part(parts, name) for name in names]
+    response = loads(rest[ids_end:response_end])
+    for name, index in head.get("fields", {}).items():
+        response[name] = loads(texts[index])
+    sent = b"".join(_uncut(rest[response_end:request_end], head.get("cuts", ()), texts))
+    request = dict(formed(loads(sent)))
+    items = resolved_items(request.pop("input", None), head["references"])
+    cuts = loads(head.get("delta_cuts") or "{}")
+    was_streamed = cuts or rest[request_end:]
+    return StoredResponse(
+        response=response,
+        request=request,
+        items=dumps(items),
+        ancestors=tuple(rest[:ids_end].decode().split()),
+        full_output=head["said"],
+        streamed=Streamed(cuts.get("dialect", "openai"), prior=cuts.get("prior", 0))
+        if was_streamed
+        else None,
+        parts=names,
+    )
+
+
+def _uncut(rest: bytes, cuts: Sequence[Sequence[int]], texts: Sequence[bytes]) -> Iterator[bytes]:
+    end = 0
+    for place, index in cuts:
+        yield rest[end:place]
+        yield texts[index]
+        end = place
+    yield rest[end:]

@@ -15,14 +15,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from ..wire.chat_calls import CallDelta, elements, read_delta
-from ..wire.chat_delta import content_parts, texts
+from ..wire.chat_delta import texts
 from ..wire.chat_text import reasoning
 from ..wire.json_codec import Json, NotJson, dumps, loads
-from ..wire.slices import Slices
 from .store import Store
 
 MAX_CALLS = 32
@@ -31,10 +31,9 @@ MAX_PARSED = 64 * 1024
 """Characters of a turn's arguments that are parsed, in a millisecond; of a turn with more they are
 known by their very text."""
 
-_AT_ONCE = 256 * 1024
-"""Characters that are hashed by one call: some tenths of a millisecond."""
-_PARTS = 1000
-"""The same of parts of a message, or of a name."""
+_BLOCK = 256 * 1024
+"""Characters of a longer part of a name that are hashed as a part of their own, as names in stores
+were made."""
 _NAME = "reasoning:"
 """How a name begins: it cannot be the id of a response that this store has made."""
 _LEADS = _NAME.encode()
@@ -59,19 +58,14 @@ class Remembered:
     """Those it was found by: their time begins anew with the next turn."""
 
 
-def _digest(*parts: str) -> Slices[bytes]:
-    digest, size = hashlib.sha256(), 0
+def _digest(*parts: str) -> bytes:
+    digest = hashlib.sha256()
     for part in parts:
-        if len(part) > _AT_ONCE:
-            blocks = (part[at : at + _AT_ONCE] for at in range(0, len(part), _AT_ONCE))
-            text = yield from _digest(*blocks)
+        if len(part) > _BLOCK:
+            text = _digest(*(part[at : at + _BLOCK] for at in range(0, len(part), _BLOCK)))
         else:
             text = part.encode("utf-8", "surrogatepass")
         digest.update(len(text).to_bytes(8, "big") + text)
-        size += len(text) + _AT_ONCE // _PARTS
-        if size > _AT_ONCE:
-            size = 0
-            yield
     return digest.digest()
 
 
@@ -92,34 +86,32 @@ class History:
         """The conversation until now."""
 
     @classmethod
-    def reading(cls, messages: Sequence[Any]) -> Slices[History]:
+    def of(cls, messages: Sequence[Any]) -> History:
         """The turns in the messages of a request: its reply is the next."""
         history, calls, lacking = cls(), list[CallDelta](), dict[int, slice]()
         for place, message in enumerate(messages):
             role = message.get("role") if isinstance(message, dict) else None
             if isinstance(role, str) and role != "assistant":
-                yield from history._end_turn(calls, lacking)
+                history._end_turn(calls, lacking)
                 calls, lacking = [], {}
-                text = yield from _text_of(message)
-                history._before = yield from _digest(role, history._before.hex(), text)
-            elif role == "assistant" and (made := (yield from calls_of(message))):
+                text = "".join(text for _, text in texts(message))
+                history._before = _digest(role, history._before.hex(), text)
+            elif role == "assistant" and (made := calls_of(message)):
                 if not reasoning(message):
                     lacking[place] = slice(len(calls), len(calls) + len(made))
                 calls += made
-            yield
-        yield from history._end_turn(calls, lacking)
+        history._end_turn(calls, lacking)
         return history
 
-    def _end_turn(self, calls: Sequence[CallDelta], lacking: Mapping[int, slice]) -> Slices[None]:
+    def _end_turn(self, calls: Sequence[CallDelta], lacking: Mapping[int, slice]) -> None:
         """`lacking`: which of the calls are in each message that lacks its reasoning."""
         if calls:
-            turn, *alone = yield from self.names(calls)
-            self._before = yield from _digest("calls", turn)
+            turn, *alone = self.names(calls)
+            self._before = _digest("calls", turn)
             for place, own in lacking.items():
                 self.lacking.append(LackingMessage(place, [turn, *alone[own]]))
-                yield
 
-    def names(self, calls: Sequence[CallDelta]) -> Slices[list[str]]:
+    def names(self, calls: Sequence[CallDelta]) -> list[str]:
         """The name of the next turn if it makes these calls, and those that lead to it."""
         before = self._before.hex()
         parsed = sum(len(call.arguments) for call in calls) <= MAX_PARSED
@@ -128,32 +120,12 @@ class History:
             arguments = (_canonical if parsed else str.strip)(call.arguments)
             named[0] += [call.name, arguments]
             named.append(["call", before, call.id, call.name, arguments])
-            yield
-        names = list[str]()
-        for parts in named[: 1 + MAX_CALLS]:
-            names.append(_NAME + (yield from _digest(*parts)).hex())
-        return names
+        return [_NAME + _digest(*parts).hex() for parts in named[: 1 + MAX_CALLS]]
 
 
-def _text_of(message: Json) -> Slices[str]:
-    content = message.get("content")
-    if not isinstance(content, list) or len(content) <= _PARTS:
-        return "".join(text for _, text in texts(message))
-    found: list[str] = []
-    for begin in range(0, len(content), _PARTS):
-        found += (text for _, text in content_parts(content[begin : begin + _PARTS])[0])
-        yield
-    return "".join(found)
-
-
-def calls_of(message: Json) -> Slices[list[CallDelta]]:
-    calls = []
-    for element in elements(message):
-        call = read_delta(element)
-        if call and not call.silent:
-            calls.append(call)
-        yield
-    return calls
+def calls_of(message: Json) -> list[CallDelta]:
+    found = map(read_delta, elements(message))
+    return [call for call in found if call and not call.silent]
 
 
 def with_reasoning(
@@ -192,7 +164,7 @@ def recall(
     wanted = {name for each in names for name in each}
     while wanted:
         kept |= zip(wanted, store.get(owner, list(wanted), now), strict=True)
-        leads = {blob.decode() for blob in kept.values() if blob and blob.startswith(_LEADS)}
+        leads = {_led(blob) for blob in kept.values() if blob and blob.startswith(_LEADS)}
         wanted = leads - kept.keys()
     return [_remembered(each, kept) for each in names]
 
@@ -201,8 +173,14 @@ def _remembered(names: Sequence[str], kept: Mapping[str, bytes | None]) -> Remem
     for name in names:
         path = [name]
         if (blob := kept[name]) and blob.startswith(_LEADS):
-            path.append(blob.decode())
+            path.append(_led(blob))
             blob = kept[path[1]]
-        if blob and not blob.startswith(_LEADS):
-            return Remembered(loads(blob), path)
+        with suppress(NotJson):  # a damaged one is unknown
+            if blob and isinstance(text := loads(blob), str):
+                return Remembered(text, path)
     return None
+
+
+def _led(blob: bytes) -> str:
+    """The name to which another leads."""
+    return blob.decode(errors="replace")

@@ -22,17 +22,30 @@ deltas mixed.  Which call a delta belongs to is decided here and nowhere else:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .json_codec import dumps
 from .json_progress import JsonProgress, Status
-from .slices import Slices, emptied
 
 MANY = 1024
 ID_PREFIX = "functions."
 """The ids of Kimi's calls begin with it."""
+_DIGITS = 10
+"""Digits that no number of a call has."""
+
+
+def renumbered(call_id: str, taken: Callable[[str], bool], numbers: dict[str, int]) -> str:
+    """An id that ends in a number, with the next one that is not `taken`: ``functions.bash:0`` may
+    become ``functions.bash:1``; "" for any other.  `numbers` are those that were given."""
+    prefix, colon, number = call_id.rpartition(":")
+    if not (colon and number.isascii() and number.isdigit() and len(number) < _DIGITS):
+        return ""
+    numbers[prefix] = max(numbers.get(prefix, 0), int(number)) + 1
+    while taken(f"{prefix}:{numbers[prefix]}"):
+        numbers[prefix] += 1
+    return f"{prefix}:{numbers[prefix]}"
 
 
 @dataclass(slots=True)  # not frozen: one is made for nearly every chunk of a call
@@ -99,17 +112,14 @@ class Call:
     _joined: int = 0
     """How many of the fragments are many that were joined."""
 
-    def add(self, fragment: str, *, sent: bool = False) -> None:
-        """Many small strings take far more memory than their text, so they are joined.  `sent`:
-        this and all before it have been sent."""
+    def add(self, fragment: str) -> None:
+        """Many small strings take far more memory than their text, so they are joined."""
         if self.closed:
             self._follower.follow(fragment, 0, len(fragment))
             return
         if len(self.fragments) - self._joined >= MANY:
             self._join()
         self.fragments.append(fragment)
-        if sent:
-            self._sent = len(self.fragments)
 
     def _join(self) -> None:
         # All fragments before this have been sent, or none of a call that waits.
@@ -169,6 +179,11 @@ class CallAssembler:
         self._by_id: dict[str, Call] = {}
         self._by_index: dict[int, Call] = {}
 
+    @property
+    def remembered(self) -> int:
+        """How many calls, ids and indexes are known."""
+        return len(self._all) + len(self._by_id) + len(self._by_index)
+
     def take(self, delta: CallDelta, *, new: bool = False) -> tuple[Call, bool]:
         """Add a delta to its call, or if `new` to one of its own; returns the call, and whether the
         delta began it."""
@@ -199,23 +214,12 @@ class CallAssembler:
             call.add(delta.arguments)
         return call, is_new
 
-    def at(self, index: int | None) -> Call | None:
-        """The call that deltas with only this index continue."""
-        call = self._by_index.get(index) if index is not None else None
-        return None if call is None or call.repeated else call
-
     def take_repeated(self) -> int:
         """How many heads began no call, as no arguments followed; forgets them."""
         repeated = [call for call in self._all if call.repeated]
         for call in repeated:
             call.repeated = None
         return len(repeated)
-
-    def freeing(self) -> Slices[None]:
-        """Free the calls: see `emptied`."""
-        self._by_id.clear()
-        self._by_index.clear()
-        yield from emptied(self._all)
 
     def _candidate(self, delta: CallDelta) -> Call | None:
         """The call that the delta continues unless it begins one."""

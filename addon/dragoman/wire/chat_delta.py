@@ -10,14 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .chat_text import FIELDS_OF, passages, reasoning, without_text
+from .chat_text import FIELDS_OF, STRINGS, reasoning
 from .json_codec import Json, array, objects, string
 
 DeltaPart = tuple[Literal["text", "reasoning", "refusal"], str]
 
+SOURCES = ("search_results", "citations")
+"""The fields in which Perplexity and xAI list what a text rests on.  The first has titles, so it is
+read first."""
 KNOWN_FIELDS = frozenset(
     {
-        *("role", "name", "tool_calls", "function_call", "annotations", "citations"),
+        *("role", "name", "tool_calls", "function_call", "annotations"),
+        *SOURCES,
         *(name for names in FIELDS_OF.values() for name in names),
     }
 )
@@ -60,63 +64,60 @@ def choice_index(value: Json, position: int) -> int:
     return index if type(index) is int and index >= 0 else position
 
 
-@dataclass(frozen=True, slots=True)
-class DeltaText:
-    """The content of a chunk that has one text, and perhaps a usage."""
-
-    text: str
-    fields: tuple[str, ...]
-    """Those of the delta that carry it; none for the arguments of a call."""
-    call: int | None = None
-    """The index of that call."""
-    choice: int = 0
-    """The index of the choice."""
+_BESIDE = ("finish_reason", "logprobs", "usage", "message", "error", *SOURCES)
+"""What a choice may hold beside its delta, and is read."""
+OF_A_CHUNK = ("usage", "error", *SOURCES)
+"""The same of a chunk and its choices."""
+_TEXT_ORDER = {name: place for place, name in enumerate(STRINGS)}
 
 
-def only_text(chunk: Any) -> DeltaText | None:
-    """The text of a chunk without anything else but a usage; None for any other chunk."""
-    choice = _only_choice(chunk)
-    if choice is None:
+def _lone_delta(chunk: Any) -> tuple[Json, Json] | None:
+    """The choice and the delta of a chunk with one choice, which goes on."""
+    choices = chunk.get("choices")
+    if type(choices) is not list or len(choices) != 1 or type(choices[0]) is not dict:
         return None
-    said = {name: value for name, value in choice.delta.items() if value and name != "role"}
-    match said:
-        case {"tool_calls": [{"index": int(call), "function": function} as element], **others}:
-            text = "" if others else _only_arguments(element, function)
-            return DeltaText(text, (), call, choice.index) if text else None
-    found = passages(said)
-    fields = found[0].fields if len(found) == 1 else ()
-    besides = any(without_text(name, said[name]) for name in fields)
-    if besides or not fields or said.keys() != set(fields):
+    choice = choices[0]
+    delta = choice.get("delta")
+    return None if type(delta) is not dict or any(map(choice.get, _BESIDE)) else (choice, delta)
+
+
+def only_text(chunk: Any) -> tuple[Json, tuple[str, ...], str] | None:
+    """The choice, the fields and the text of a chunk that has one text, and perhaps a usage; None
+    for any other.  Nearly all chunks are so, and this is all that is read of them."""
+    if (found := _lone_delta(chunk)) is None:
         return None
-    return DeltaText(found[0].text, fields, choice=choice.index)
+    choice, delta = found
+    text = ""
+    fields: tuple[str, ...] = ()
+    for name, value in delta.items():
+        if not value or name == "role":
+            continue
+        if name not in _TEXT_ORDER or type(value) is not str or (text and value != text):
+            return None
+        if text and name == "content":
+            return None  # an answer is no thought, though the words may be the same
+        text, fields = value, (*fields, name)
+    if len(fields) > 1:
+        fields = tuple(sorted(fields, key=_TEXT_ORDER.__getitem__))
+    return (choice, fields, text) if text else None
 
 
-def only_counts(chunk: Any) -> bool:
-    """Whether a chunk has a usage and a choice, and nothing else."""
-    choice = _only_choice(chunk)
-    return choice is not None and bool(chunk.get("usage")) and not any(choice.delta.values())
-
-
-def _only_choice(chunk: Any) -> ChoiceDelta | None:
-    """The choice of a chunk that has one with a delta alone."""
-    found = choices(chunk) if isinstance(chunk, dict) else []
-    if len(found) != 1 or len(chunk["choices"]) != 1 or found[0].whole:
+def only_arguments(chunk: Any) -> tuple[Json, Json] | None:
+    """The choice of a chunk that has arguments of one call and nothing else, and the element of
+    ``tool_calls``."""
+    if (found := _lone_delta(chunk)) is None:
         return None
-    fields = found[0].fields
-    others = ("finish_reason", "logprobs", "usage", "message")
-    return None if any(map(fields.get, others)) else found[0]
-
-
-def text_of(chunk: Any) -> str:
-    """The text of such a chunk; empty for any other."""
-    found = only_text(chunk)
-    return found.text if found else ""
-
-
-def _only_arguments(call: Json, function: Any) -> str:
-    if not isinstance(function, dict) or call.get("id") or function.get("name"):
-        return ""
-    return string(function.get("arguments")) if type(call["index"]) is int else ""
+    choice, delta = found
+    calls = delta.get("tool_calls")
+    if type(calls) is not list or len(calls) != 1 or type(calls[0]) is not dict:
+        return None
+    if any(value for name, value in delta.items() if name not in ("role", "tool_calls")):
+        return None
+    call, function = calls[0], calls[0].get("function")
+    if type(function) is not dict or call.get("id") or function.get("name"):
+        return None
+    is_text = type(function.get("arguments")) is str and function["arguments"]
+    return (choice, call) if is_text and type(call.get("index")) is int else None
 
 
 def texts(delta: Json) -> list[DeltaPart]:
@@ -185,9 +186,9 @@ def url_annotations(holder: Json) -> tuple[list[Json], int]:
 
 
 def citations(holder: Json) -> list[Json]:
-    """The sources in a chunk, a choice or a delta as annotations: addresses, or objects that have
-    one. Their place in the text is unknown."""
-    sources = array(holder.get("citations"))
+    """The sources in a chunk or a delta as annotations: addresses, or objects that have one. Their
+    place in the text is unknown."""
+    sources = [source for name in SOURCES for source in array(holder.get(name))]
     sources = [{"url": source} if isinstance(source, str) else source for source in sources]
     return [annotation for annotation in map(_annotation, sources) if annotation]
 

@@ -20,7 +20,6 @@ TAIL = 8192
 EARLY = "The upstream's stream ended without a finish reason."
 # JSON escapes the quotes of text; ``[DONE]`` may be in any.
 _TURN_ENDED = re.compile(rb'"finish_reason"\s*:\s*"\w')
-_BLANK_LINES = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _DONE = re.compile(rb"(?:\A|[\r\n])data:[ \t]*\[DONE\][ \t]*(?:[\r\n]|\Z)")
 
 IncompleteReason = Literal["max_output_tokens", "content_filter"]
@@ -61,15 +60,6 @@ def broken_off(error: str) -> str:
 def turn_ended(sent: bytes) -> bool:
     """Whether the upstream ended the turn."""
     return _TURN_ENDED.search(sent) is not None or is_done(sent)
-
-
-def turn_end(sent: bytes) -> int | None:
-    """Where the first event begins that holds a finish reason; None if none does."""
-    found = _TURN_ENDED.search(sent)
-    if found is None:
-        return None
-    blank_lines = ((sent.rfind(blank, 0, found.start()), len(blank)) for blank in _BLANK_LINES)
-    return max((at + size for at, size in blank_lines if at >= 0), default=0)
 
 
 def is_done(sent: bytes) -> bool:

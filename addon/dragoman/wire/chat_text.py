@@ -11,8 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .slices import Slices, emptied
-
 REASONING = ("reasoning_content", "reasoning")
 ADDED_REASONING = ("reasoning_content",)
 """The field for reasoning that came in none of its own."""
@@ -74,17 +72,6 @@ def reasoning(delta: Mapping[str, Any]) -> str:
 def text_of_fields(fields: tuple[str, ...]) -> str:
     """Whether these fields carry the answer or the reasoning."""
     return "content" if fields == CONTENT else "reasoning"
-
-
-def emptied_completion(completion: object) -> Slices[None]:
-    """Free the long lists of a completion that has been read: see `emptied`."""
-    choices = completion.get("choices") if isinstance(completion, dict) else None
-    for choice in choices if isinstance(choices, list) else ():
-        for holder in choice.values() if isinstance(choice, dict) else ():
-            for member in holder.values() if isinstance(holder, dict) else ():
-                if isinstance(member, list):
-                    yield from emptied(member)
-        yield
 
 
 def _text(name: str, value: object) -> str:

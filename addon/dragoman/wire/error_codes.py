@@ -51,7 +51,7 @@ _KNOWN = tuple(
             "context_length_exceeded",
             [400, 401, 403, 413, 422, 500],  # 401: Kimi's coding plan, for a smaller model
             r"context_length_exceeded|context[ _-](length|window|size|limit)"
-            r"|exceed\w* (the )?(model('s)? )?(max\w* |token )+(limit|length|context)"
+            r"|exceed\w{0,3} (the )?(model('s)? )?(max\w{0,4} |token ){1,3}(limit|length|context)"
             r"|(prompt|input)( \([^()]{0,60}\))?( (is|was|text|length|tokens?|count))*"
             r" too (long|large|many tokens)|(prompt|input)_too_(long|large)|tokens_limit_reached"
             r"|request (is |was )?too large for|too many (input )?tokens"

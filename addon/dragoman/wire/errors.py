@@ -73,7 +73,7 @@ _ANY_WAIT = re.compile(
     r"(?:again|retry|wait|resets?)\D{0,20}?((?:\d{1,5}(?:\.\d{1,9})?\s*(?:ms|s|m|h)[a-z]*\s*)+)",
     re.IGNORECASE,
 )
-_SPAN = re.compile(r"([\d.]+)\s*(ms|s|m|h)", re.IGNORECASE)
+_SPAN = re.compile(r"(?<![\d.])([\d.]+)\s*(ms|s|m|h)", re.IGNORECASE)
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 _DEFAULT_WAIT = "5"
 """Seconds, for hosts that name none."""

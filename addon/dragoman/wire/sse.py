@@ -15,18 +15,32 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from .json_codec import dumps, loads
 
 MAX_FRAME = 32 * 1024 * 1024
 """Bytes of one frame that are held; a larger frame is passed on in pieces as it arrives, each
 marked ``whole=False``."""
 
 _STEP = 64 * 1024
+_TINY = 8
+"""Bytes of a line on average, below which frames that carry nothing are looked for: a chunk and its
+blank line have three times as many."""
 LF, CR = ord("\n"), ord("\r")  # a number is found in bytes several times faster than bytes are
 _BOM = b"\xef\xbb\xbf"
 _EOL = re.compile(rb"\r\n|\n|\r")
 # The groups are atomic: the CR of a CRLF must never count as a line end of its own.
 _BLANK_LINE = re.compile(rb"(?>\r\n|\n|\r)(?>\r\n|\n|\r)")
+# A line may begin the frame, after the LF of a CRLF that was cut, and the stream's BOM.
+_LINE = rb"(?:\A\n?(?:\xef\xbb\xbf)?|[\r\n])"
+_DATA = re.compile(_LINE + rb"data(?::[ ]?([^\r\n]*+))?(?=[\r\n]|\Z)")
+_ERROR = re.compile(_LINE + rb"event:[ ]?error(?=[\r\n]|\Z)")
+# Whole frames, one or more, of nothing but line ends, comments, and data without a character.
+_END = rb"(?>\r\n|\n|\r)"
+_EMPTY_LINES = rb"(?:(?:data:?+ ?+|:[^\r\n]*+)" + _END + rb")++"
+_NOTHING = re.compile(rb"(?:(?:%b?+%b|%b)%b)++" % (_END, _EMPTY_LINES, _END, _END))
 BLANK_LINE_ENDS = (b"\n\n", b"\r\r", b"\n\r", b"\n\r\n")
 """A frame may begin after these."""
 # A blank line is at most four bytes long, so the last three may be the start of one.
@@ -57,15 +71,31 @@ class Frame:
     raw: bytes
     whole: bool = True
     """False for a piece of a frame larger than `MAX_FRAME`."""
+    empty: bool = False
+    """Whether this is known to carry nothing: it may be many frames of blank lines and comments."""
+    continues: tuple[Literal["text", "reasoning"] | int, str] | None = field(
+        default=None, repr=False, compare=False
+    )
+    """What it only continues, and the text: that of the answer or of the thoughts, or the
+    arguments of a call by its index; if repair has found that out."""
+    _value: Any = field(default=..., repr=False, compare=False)
+
+    @property
+    def value(self) -> Any:
+        """Its JSON value, parsed once; None if it has no data.  Raises `NotJson`."""
+        if self._value is ...:
+            data = self.data
+            self._value = None if data is None else loads(data)
+        return self._value
 
     @property
     def data(self) -> bytes | None:
-        """The joined ``data`` lines; None if the frame has none (a comment, say)."""
+        """The joined ``data`` lines; None if they hold nothing: such a frame is no event."""
         raw = self.raw
         if self._plain:
-            return raw[6:-2]
-        values = [value for name, value in _fields(raw) if name == b"data"]
-        return b"\n".join(values) if values else None
+            return raw[6:-2] or None
+        values = [] if self.empty else _DATA.findall(raw)
+        return b"\n".join(values) if any(values) else None
 
     @property
     def is_done(self) -> bool:
@@ -76,8 +106,7 @@ class Frame:
     @property
     def is_error(self) -> bool:
         """Whether one of its lines is ``event: error``."""
-        raw = self.raw
-        return b"event:" in raw and any(field == (b"event", b"error") for field in _fields(raw))
+        return b"event:" in self.raw and not self.empty and _ERROR.search(self.raw) is not None
 
     @property
     def _plain(self) -> bool:
@@ -91,15 +120,13 @@ class Frame:
         if self._plain:
             return b""
         lines = _EOL.split(_without_bom(self.raw))
-        return b"".join(line + b"\n" for line in lines if line and _field(line)[0] != b"data")
+        return b"".join(
+            line + b"\n" for line in lines if line and line.partition(b":")[0] != b"data"
+        )
 
 
 HEARTBEAT = Frame(b": waiting for the upstream\n\n")
 """A comment, ignored by parsers: it can stand between any two events."""
-
-
-def _fields(raw: bytes) -> list[tuple[bytes, bytes]]:
-    return [_field(line) for line in _EOL.split(_without_bom(raw)) if line]
 
 
 def _without_bom(raw: bytes) -> bytes:
@@ -107,15 +134,20 @@ def _without_bom(raw: bytes) -> bytes:
     return raw.removeprefix(b"\n").removeprefix(_BOM)
 
 
-def _field(line: bytes) -> tuple[bytes, bytes]:
-    name, _, value = line.partition(b":")
-    return name, value.removeprefix(b" ")
-
-
 def encode(*data: bytes, event: str = "", other_lines: bytes = b"") -> Frame:
     """A frame that carries `data`, in pieces (no line end may be in them), LF line ends."""
     head = b"event: " + event.encode() + b"\n" if event else b""
     return Frame(b"".join((head, other_lines, b"data: ", *data, b"\n\n")))
+
+
+def encode_chunk(value: Any, other_lines: bytes = b"") -> Frame:
+    """A frame with a JSON value, which is kept with it."""
+    return Frame(b"".join((other_lines, b"data: ", dumps(value), b"\n\n")), _value=value)
+
+
+def frame_of(document: Any) -> Frame:
+    """A frame of a JSON value that came by itself."""
+    return Frame(b"", _value=document)
 
 
 DONE = encode(b"[DONE]")
@@ -154,6 +186,20 @@ def raw_frames(data: bytes) -> list[bytes]:
     return [*[frame + b"\n\n" for frame in frames], rest]
 
 
+def _with_empty_joined(data: bytes) -> tuple[list[Frame], bytes]:
+    """The frames of `data` and its rest; those that carry nothing and follow each other are one."""
+    frames: list[Frame] = []
+    at = 0
+    while True:
+        if (nothing := _NOTHING.match(data, at)) is not None:
+            frames.append(Frame(nothing[0], empty=True))
+            at = nothing.end()
+        if (blank := _BLANK_LINE.search(data, at)) is None:
+            return frames, data[at:]
+        frames.append(Frame(data[at : blank.end()]))
+        at = blank.end()
+
+
 class FrameSplitter:
     """Cuts a byte stream into frames; linear in the input, whatever the cuts.
 
@@ -179,9 +225,12 @@ class FrameSplitter:
             del self.held[before:]  # `data` is the caller's until its frames are known
         elif data.find(LF) == len(data) - 2 and data.endswith(b"\n\n") and CR not in data:
             return [Frame(data)]  # of one line, as nearly all pieces of a body are
-        *raws, rest = raw_frames(data)
+        if _TINY * (data.count(LF) + data.count(CR)) > len(data):
+            frames, rest = _with_empty_joined(data)
+        else:
+            *raws, rest = raw_frames(data)
+            frames = [Frame(raw) for raw in raws]
         self.held.clear()
-        frames = [Frame(raw) for raw in raws]
         if frames and self._oversize:
             frames[0].whole = self._oversize = False
         if rest:

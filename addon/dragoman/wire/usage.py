@@ -6,12 +6,11 @@ there is none.  So missing counts are estimated from sizes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from .json_codec import Json, array
-from .slices import Slices
 
 _MAX = 2**53
 _CHARACTERS_A_TOKEN = 4
@@ -106,29 +105,21 @@ def usage(counted: Counts | None, sent: int, written: int) -> tuple[Json, bool]:
     }, known.input is None or known.output is None
 
 
-def estimating(request: Json) -> Slices[int]:
-    """Estimated tokens of a request, at least 1; in slices."""
+def estimated_tokens(request: Json) -> int:
+    """Of a request; at least 1."""
     tokens = characters = 0
-    for member in ([*request], *request.values()):
-        for part in member if isinstance(member, list) else [member]:
-            for text in _strings(part):
-                is_base64 = len(text) > 10_000 and text.isascii() and " " not in text
-                if is_base64 or text.startswith("data:"):
-                    tokens += _MEDIA_TOKENS
-                else:
-                    characters += len(text)
-            yield
-    return tokens + characters // _CHARACTERS_A_TOKEN + 1
-
-
-def _strings(value: Any) -> Iterator[str]:
-    stack = [value]
-    while stack:
-        value = stack.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, dict):
-            stack += value.keys()
-            stack += value.values()
+    waiting: list[Any] = [request]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += value
+            waiting += value.values()
         elif isinstance(value, list):
-            stack += value
+            waiting += value
+        elif isinstance(value, str):
+            is_base64 = len(value) > 10_000 and value.isascii() and " " not in value
+            if is_base64 or value.startswith("data:"):
+                tokens += _MEDIA_TOKENS
+            else:
+                characters += len(value)
+    return tokens + characters // _CHARACTERS_A_TOKEN + 1

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.repair import formats
 from dragoman.repair.events import CallStart, LeftAsText, ScanEvent
-from dragoman.repair.formats import ALL, NAMES, at_markers
+from dragoman.repair.formats import ALL, NAMES
 from tests.repair.formats.turns import DECLARED, gist, scanned, streamed
 from tests.repair.streams import scanner_of
 from tests.repair.turns import cut
@@ -41,6 +40,8 @@ CALLS = {
     "<|call|>",
     "mistral": f'[TOOL_CALLS]¦[{{"name": "bash", "arguments": {LS}}}]',
 }
+TAGGED = ("kimi_k3", "dsml", "qwen", "glm", "minimax_m2", "minimax_m3")
+JSON = sorted(CALLS.keys() - set(TAGGED))
 PIECES = sorted({piece for call in CALLS.values() for piece in call.split("¦")})
 WORDS = ["alpha ", " beta", "gamma\n"]
 WHOLE = [call.replace("¦", "") for call in CALLS.values()]
@@ -132,8 +133,10 @@ def test_where_only_what_follows_tells_a_quoted_call_is_text_and_a_leaked_one_a_
             assert got.strip() == template.replace("{}", MEANT).strip(), shape
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_where_nothing_may_quote_a_call_it_begins_before_its_end_has_come(name: str) -> None:
+@pytest.mark.parametrize("name", JSON)
+def test_where_nothing_may_quote_a_call_with_json_it_begins_before_its_end_has_come(
+    name: str,
+) -> None:
     call = by_lines(name)
     for shape, before in NOT_OPEN.items():
         if shape == "an indented first line" and "\n" not in call:
@@ -150,30 +153,18 @@ def test_a_text_between_the_calls_of_a_quoted_section_leaves_it_quoted() -> None
     assert [gist(at_cuts(text, size)) for size in (len(text), 1, 5)] == [text] * 3
 
 
-TYPED = {
-    "kimi_k3": '<|open|>call tool="bash"<|sep|><|open|>argument key="timeout" type="number"<|sep|>',
-    "dsml": '<｜DSML｜invoke name="bash"><｜DSML｜parameter name="timeout" string="false">',
-    "qwen": "<function=bash><parameter=timeout>",
-    "glm": "<tool_call>bash<arg_key>timeout</arg_key><arg_value>",
-    "minimax_m3": ']<]minimax[>[<invoke name="bash">]<]minimax[>[<timeout>',
-}
-
-
-@pytest.mark.parametrize("name", TYPED)
-def test_a_value_that_is_held_is_not_lost_where_a_reply_breaks_off(name: str) -> None:
-    scanner = scanner_of(DECLARED, "declared", ALL)
-    events = scanner.feed(TYPED[name] + "12") + scanner.feed("34 <") + scanner.abandon()
-    assert gist(events).removeprefix("[bash ").endswith("1234 <")
-
-
-def test_a_value_that_has_just_ended_is_not_lost_where_a_reply_breaks_off() -> None:
-    for name in TYPED:
-        call = CALLS[name].replace("¦", "")
-        at = call.index("ls", call.index("command")) + 2
-        for end in range(at, len(call)):
-            scanner = scanner_of(DECLARED, "declared", ALL)
-            events = scanner.feed(call[:end]) + scanner.abandon()
-            assert '"command":"ls' in gist(events), call[:end]
+@pytest.mark.parametrize("name", TAGGED)
+def test_a_call_between_tags_leaves_when_it_is_whole_and_is_text_where_a_reply_breaks_off(
+    name: str,
+) -> None:
+    call = CALLS[name].replace("¦", "")
+    for end in range(1, len(call)):
+        scanner = scanner_of(DECLARED, "declared", ALL)
+        events = scanner.feed(call[:end])
+        if not any(isinstance(event, CallStart) for event in events):
+            assert gist(events + scanner.abandon()) == call[:end]
+            continue
+        assert gist(events) == MEANT.replace(": ", ":"), call[:end]
 
 
 @pytest.mark.parametrize("text", ["<tool_call>bash", "<tool_call>{", "<function=bash>"])
@@ -191,12 +182,17 @@ def test_half_of_the_last_marker_is_no_text(name: str) -> None:
     assert gist(events).replace(": ", ":") == MEANT
 
 
-@pytest.mark.parametrize("name", TYPED)
-def test_a_call_without_its_end_is_cut_off_where_the_reply_is(name: str) -> None:
+@pytest.mark.parametrize("name", TAGGED)
+def test_a_call_between_tags_without_its_end_is_text_where_the_reply_is_cut_off(name: str) -> None:
     head, value, end = CALLS[name].partition("¦ls¦")
     text = (head + value + end.partition("¦")[0]).replace("¦", "")
-    ends = {finish: streamed([text], *ALL, finish=finish).calls for finish in ("length", "stop")}
-    assert [ends[finish][0]["arguments"] for finish in ("length", "stop")] == [LS[:-1], LS]
+    cut, whole = (streamed([text], *ALL, finish=finish) for finish in ("length", "stop"))
+    assert (cut.content, cut.calls, cut.finish) == (text, [], ["length"])
+    assert [call["arguments"] for call in whole.calls] == [LS]
+    half = (head + "¦l").replace("¦", "")
+    for pieces in ([half], list(half)):
+        out = streamed(pieces, *ALL)
+        assert (out.content, out.calls, out.finish) == (half, [], ["length"])
 
 
 HALF_HEADERS = (
@@ -236,14 +232,3 @@ def test_a_soup_of_all_formats_loses_nothing_and_reads_the_same_at_any_cut(
         for word in ("alpha", "beta", "gamma"):
             assert whole.count(word) == soup.count(word)
     assert scanned(data.draw(cut(soup)), ALL) == whole
-
-
-def test_a_long_text_is_cut_at_markers_and_where_there_are_none() -> None:
-    marker = "<|tool_calls_section_begin|>"
-    for before in (0, 1, 199_990, 200_000):
-        text = "x" * before + marker + "y" * 200_000 + marker
-        pieces = [*at_markers(text)]
-        assert "".join(pieces) == text
-        assert [piece for piece in pieces if piece.startswith(marker)][1:] == [marker]
-        assert sum(marker in piece for piece in pieces) == 2
-        assert max(map(len, pieces)) <= formats._WINDOW + 100

@@ -41,7 +41,7 @@ TABLE = {
     ),
     "no end of a value before an argument that the tool has not": (
         SHORTEST.replace("</arg_value>", "<arg_key>x</arg_key><arg_value>1</arg_value>"),
-        '[bash {"command":"ls","x":1}]',
+        "=",
     ),
     "no arguments": ("<tool_call>finish</tool_call>.", "[finish {}]."),
     "no arguments, but their end": ("<tool_call>finish</arg_value>", "[finish {}]"),
@@ -50,7 +50,7 @@ TABLE = {
         f"the same, and {half!r}": (f"<tool_call>finish</arg_value>{half}", f"[finish {{}}]{half}")
         for half in ("\n<", "\n<tool", "\n<arg_k")
     },
-    "the same, and half an argument": ("<tool_call>finish</arg_value>\n<arg_key>a", "[finish {…]"),
+    "the same, and half an argument": ("<tool_call>finish</arg_value>\n<arg_key>a", "="),
     "an end before the arguments": (SHORTEST.replace("bash", "bash</arg_value>"), SHORT),
     "JSON": ('<tool_call>bash>{"command":"ls"}</tool_call>.', f"{SHORT}."),
     "JSON, blanks": ('<tool_call>\nbash\n{"command":"ls"}\n</tool_call>', SHORT),
@@ -58,9 +58,9 @@ TABLE = {
         "<tool_call>bash<arg_key>command</arg_key><arg_value>\n ls <a\n</arg_value></tool_call>",
         r'[bash {"command":"\n ls <a\n"}]',
     ),
-    "cut off": (BASH.partition("s</arg")[0], '[bash {"command":"l…]'),
+    "cut off": (BASH.partition("s</arg")[0], "="),
     "no end after a value": (f"<tool_call>bash\n{LS}\n</tool", SHORT),
-    "cut off in a key": (f"<tool_call>bash\n{LS}\n<arg_key>time", SHORT.replace("}", "…")),
+    "cut off in a key": (f"<tool_call>bash\n{LS}\n<arg_key>time", "="),
     "cut off in the name": ("<tool_call>bas", "="),
     "in code": (f"`<tool_call>bash` and\n```\n{BASH}\n```\n", "="),
     "in prose": ("Write <tool_call>bash and <arg_key>, or <tool_call> bash.", "="),
@@ -78,8 +78,8 @@ def test_an_end_of_no_arguments_is_followed_by_half_a_tag() -> None:
     assert ([call["arguments"] for call in out.calls], out.finish) == (["{}"], ["tool_calls"])
 
 
-@pytest.mark.parametrize("rest", [f"{LS}</tool_call>", "<arg_key>comm"])
-def test_an_end_before_the_arguments_is_said_to_be_dropped(rest: str) -> None:
+def test_an_end_before_the_arguments_is_said_to_be_dropped() -> None:
+    rest = f"{LS}</tool_call>"
     assert "stray argument_end" in dropped(GLM, f"<tool_call>bash</arg_value>{rest}")
     assert "stray argument_end" not in dropped(GLM, f"<tool_call>bash{rest}")
 

@@ -9,13 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.repair.formats.harmony import HARMONY, HARMONY_STRIPPED
-from tests.repair.formats.turns import Turn, assert_reads_back, read_at_any_cut, turns
+from tests.repair.formats.turns import Turn, assert_reads_back, read_at_any_cut, streamed, turns
 from tests.repair.turns import cut
 
 LS = '{"command":"ls"}'
 MEANT = f"[bash {LS}]"
 CALL = f"<|channel|>commentary to=functions.bash <|constrain|>json<|message|>{LS}<|call|>"
-TABLE = {
+HEAD = "<|channel|>commentary to=functions.bash <|constrain|>json"
+WORDS = "commentary to=functions.bash"
+TABLE: dict[str, tuple[str, str | None]] = {
     "a call": (f"Look. {CALL}", f"Look. {MEANT}"),
     "several": (f"{CALL}<|start|>assistant{CALL} Done.", f"{MEANT}{MEANT} Done."),
     "recipient before the channel": (
@@ -46,6 +48,16 @@ TABLE = {
     "an answer in JSON": (f"<|channel|>final<|message|>{LS}<|return|>", LS),
     "thoughts cut off": ("<|channel|>analysis<|message|>I s", "«I s»"),
     "ended by its token": (f"{CALL[:-10]}<|call|>.", '[bash {"command":"ls?].'),
+    "a glued name": (CALL.replace("bash <|constrain|>json", "bashjson"), MEANT),
+    "a glued name, no tool": (CALL.replace("bash <|constrain|>json", "rmjson"), "="),
+    "in a string": (CALL.replace(LS, json.dumps(LS)), MEANT),
+    "a header after it": (f"{CALL}<|start|>assistant{HEAD}", MEANT),
+    "headers after it": (f"{CALL}{HEAD}{HEAD}\n<|start|>assistant<|channel|>comm", MEANT),
+    "a header after it, then a call": (f"{CALL}{HEAD}{CALL}", MEANT * 2),
+    "words of headers after it": (f"{CALL}{WORDS} json", MEANT),
+    "a header after it, then text": (f"{CALL}{HEAD}<|end|>Done.", f"{MEANT}Done."),
+    "another message after it": (f"{CALL}<|start|>user<|message|>Hi", None),
+    "prose about it after it": (f"{CALL}The token <|channel|> names it.", None),
     "cut off": (f"{CALL[:-12]}", '[bash {"command":"…]'),
     "stray tokens": ("So<|end|> it <|constrain|>is.<|return|>", "So it is."),
     "a user's message": ("<|start|>user<|message|>Hi", "="),
@@ -57,8 +69,16 @@ TABLE = {
 
 
 @pytest.mark.parametrize(("text", "wanted"), TABLE.values(), ids=list(TABLE))
-def test_what_a_text_says_however_it_is_cut(text: str, wanted: str) -> None:
-    assert read_at_any_cut(text, HARMONY) == (text if wanted == "=" else wanted)
+def test_what_a_text_says_however_it_is_cut(text: str, wanted: str | None) -> None:
+    wanted = text if wanted == "=" else wanted or text.replace(CALL, MEANT)
+    assert read_at_any_cut(text, HARMONY) == wanted
+
+
+def test_a_turn_ends_as_the_host_says_though_a_header_is_repeated() -> None:
+    for junk in (f"<|start|>assistant{HEAD}", WORDS, HEAD * 2):
+        for pieces in ([CALL + junk], list(CALL + junk)):
+            out = streamed(pieces, HARMONY)
+            assert (out.content, len(out.calls), out.finish) == ("", 1, ["tool_calls"])
 
 
 @pytest.mark.parametrize(

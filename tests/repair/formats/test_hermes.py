@@ -8,10 +8,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.repair.events import Arguments, LeftAsText
+from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.formats.glm import GLM
 from dragoman.repair.formats.hermes import HERMES
+from dragoman.repair.formats.mistral import MISTRAL
 from dragoman.repair.formats.qwen import QWEN
-from tests.repair.formats.turns import Turn, assert_reads_back, read_at_any_cut, repaired, turns
+from tests.repair.formats.turns import (
+    DECLARED,
+    Turn,
+    assert_reads_back,
+    events_of,
+    read_at_any_cut,
+    repaired,
+    turns,
+)
+from tests.repair.streams import scanner_of
 from tests.repair.turns import cut
 
 LS = '{"command": "ls"}'
@@ -48,6 +60,12 @@ TABLE = {
     "null": ('<tool_call>{"name": "finish", "arguments": null}</tool_call>', "[finish ]"),
     "no closing tag": (f"<tool_call>\n{OBJECT}\n<tool_call>\n{OBJECT}", MEANT * 2),
     "no closing tag, text": (f"<tool_call>\n{OBJECT}\nDone.", f"{MEANT}\nDone."),
+    "a brace too few, args": (
+        f'<tool_call>{{"name": "bash", "args": {LS}\n</tool_call>.',
+        f"{MEANT}.",
+    ),
+    "cut off in args": (f'<tool_call>{{"name": "bash", "args": {LS}', "="),
+    "cut off before arguments": ('<tool_call>{"name": "bash", "arguments": {', "[bash …]"),
     "quoted tags": (
         f'<tool_call>{{"name": "bash", "arguments": {QUOTED}}}</tool_call>',
         f"[bash {QUOTED}]",
@@ -61,6 +79,78 @@ TABLE = {
     "undeclared": (f"<tool_call>{OBJECT.replace('bash', 'rm')}</tool_call> x", "="),
     "no call": ('<tool_call>{"command": "ls"}</tool_call> <tool_call>{x}</tool_call>', "="),
 }
+BODIES = {
+    "args": ('{"name": "bash", "args": {"command": "ls"}}', MEANT),
+    "input, in a string": (r'{"name": "bash", "input": "{\"command\": \"ls\"}"}', MEANT),
+    "params before the name": ('{"params": {"command": "ls"}, "name": "bash"}', MEANT),
+    "members of the object": (
+        '{"name": "bash", "command": "a\nb", "timeout": 2}',
+        r'[bash {"command":"a\nb","timeout":2}]',
+    ),
+    "before the name": ('{"command": "ls", "name": "bash", "id": "1"}', '[bash {"command":"ls"}]'),
+    "beside empty arguments": (
+        '{"name": "bash", "arguments": {}, "command": "ls"}',
+        '[bash {"command":"ls"}]',
+    ),
+    "before the others": (
+        '{"name": "bash", "timeout": 2, "arguments": {"command": "ls"}}',
+        '[bash {"timeout":2,"command": "ls"}]',
+    ),
+    "as the API has it": (
+        '{"type": "function", "function": {"name": "bash", "input": {"command": "ls"}}}',
+        MEANT,
+    ),
+    "in doubled braces": ('{{"name": "bash", "args": {"command": "ls"}}}', MEANT),
+    "nothing in it": ('{"name": "finish", "type": "function", "args": null}', "[finish ]"),
+    "an empty string": ('{"name": "finish", "arguments": ""}', "[finish ]"),
+    "an empty list": ('{"name": "finish", "arguments": []}', "[finish ]"),
+    "a name that is an argument": ('{"name": "note", "input": "x"}', '[note {"input":"x"}]'),
+    "no such argument": ('{"name": "bash", "path": "/tmp"}', "="),
+    "no such argument, beside one": ('{"name": "bash", "command": "ls", "path": "/tmp"}', "="),
+    "no such argument, beside none": ('{"name": "finish", "arguments": {}, "path": "/tmp"}', "="),
+    "no such argument in args": ('{"name": "bash", "args": {"path": "/tmp"}}', "="),
+    "twice": ('{"name": "bash", "command": "a", "arguments": {"command": "b"}}', "="),
+    "no JSON": ('{"name": "bash", "arguments": command=ls}', "="),
+    "no JSON in braces": ('{"name": "bash", "arguments": {command: "ls"}}', "="),
+    "no JSON in a string": ('{"name": "bash", "arguments": "ls"}', "="),
+    "a list": ('{"name": "bash", "arguments": ["ls"]}', "="),
+    "a number": ('{"name": "bash", "args": 5}', "="),
+    "a key without quotes": ('{"name": "bash", command: "ls"}', "="),
+    "a value without its end": ('{"name": "bash", "command": "ls}', "="),
+}
+"""What stands in a call's place, and what is meant."""
+
+
+@pytest.mark.parametrize(
+    "shape", ["<tool_call>{}</tool_call>.", "[TOOL_CALLS]{}", "[TOOL_CALLS][{}]"]
+)
+@pytest.mark.parametrize(("body", "wanted"), BODIES.values(), ids=list(BODIES))
+def test_no_argument_that_was_written_is_lost(shape: str, body: str, wanted: str) -> None:
+    text = shape.replace("{}", body)
+    wanted = text if wanted == "=" else wanted + "." * text.endswith(".")
+    assert read_at_any_cut(text, GLM, HERMES, QWEN, MISTRAL) == wanted
+
+
+def test_an_earlier_call_is_one_though_the_next_is_damaged() -> None:
+    damaged = '{"name": "bash", "path": "/tmp"}]'
+    text = f"<tool_call>[{OBJECT}, {damaged}</tool_call>"
+    assert read_at_any_cut(text, HERMES) == f"{MEANT}}}, {damaged}"
+
+
+def test_a_damaged_call_is_recorded() -> None:
+    text = '<tool_call>{"name": "bash", "path": "/tmp"}</tool_call>'
+    events = events_of([text], ActiveFormats([HERMES]))
+    assert any(isinstance(each, LeftAsText) and "damaged" in each.what for each in events)
+
+
+def test_arguments_leave_as_they_arrive_where_they_are_certain() -> None:
+    for begin in (
+        '{"name": "bash", "arguments": {"',
+        '{"id": 1, "name": "bash", "parameters": "{\\"',
+    ):
+        scanner = scanner_of(DECLARED, "declared", ActiveFormats([HERMES]))
+        events = scanner.feed("<tool_call>" + begin + "comm")
+        assert isinstance(events[-1], Arguments)
 
 
 @pytest.mark.parametrize(("text", "wanted"), TABLE.values(), ids=list(TABLE))
@@ -75,8 +165,12 @@ def test_a_call_goes_on_where_its_field_changes() -> None:
         assert [call["arguments"] for call in out.calls] == [LS]
 
 
+KEYS = ["arguments", "parameters", "args", "input", "params", ""]
+"""The member that holds the arguments; empty: they are members of the object."""
+
+
 @given(st.data(), turns(), st.sampled_from(["", "{", "["]), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_a_turn_is_read_back(
     data: st.DataObject,
     turn: Turn,
@@ -85,9 +179,12 @@ def test_a_turn_is_read_back(
 ) -> None:
     text = turn.before
     for name, value in turn.calls:
-        arguments = json.dumps(value) if as_string else value
-        call = json.dumps(
-            {"name": name, "arguments": arguments}, indent=data.draw(st.sampled_from([None, 1]))
-        )
+        key = data.draw(st.sampled_from([key for key in KEYS if key not in value]))
+        given_as = json.dumps(value) if as_string else value
+        members = {"name": name, **({key: given_as} if key else value)}
+        if data.draw(st.booleans()):
+            members = dict(reversed(members.items()))
+        indent = data.draw(st.sampled_from([None, 1]))
+        call = json.dumps(members, indent=indent, ensure_ascii=data.draw(st.booleans()))
         text += f"<tool_call>\n{opened}{call}{ {'[': ']', '{': '}', '': ''}[opened] }\n</tool_call>"
     assert_reads_back(turn, data.draw(cut(text + turn.after)), HERMES, QWEN, GLM)

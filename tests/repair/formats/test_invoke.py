@@ -80,7 +80,7 @@ HEAD = f'<{D}tool_calls>\n<{D}invoke name="write">\n'
             f"</{D}invoke>",
             '[write {"text":"<b>\\"1\\" < 2</b>\\n"}]',
         ),
-        "cut off in a value": (f"{HEAD}{PATH}</{D}par", '[write {"path":"a…]'),
+        "cut off in a value": (f"{HEAD}{PATH}</{D}par", f"{HEAD}{PATH}</{D}par"),
         "no end after a value": (f"{HEAD}{PATH}</{D}parameter>\n</{D}inv", '[write {"path":"a"}]'),
         "a bare name and JSON in a fence": (
             f'Look.\n<{D}toolcall>bash\n\n```json\n{{"command":"ls"}}\n``` So.',
@@ -100,11 +100,11 @@ HEAD = f'<{D}tool_calls>\n<{D}invoke name="write">\n'
         ),
         "the same without a fence, cut off": (
             f'<{D}tool_calls>bash\n{{"command":"l',
-            '[bash {"command":"l…]',
+            f'<{D}tool_calls>bash\n{{"command":"l',
         ),
         "cut off in a typed value": (
             f'{HEAD}<{D}parameter name="lines" string="false">["a",',
-            '[write {"lines":["a",…]',
+            f'{HEAD}<{D}parameter name="lines" string="false">["a",',
         ),
     }.values(),
 )
@@ -159,7 +159,7 @@ LS = '<invoke name="bash">\n<parameter name="command">ls</parameter>\n</invoke>'
             '<invoke name="write"><parameter name="path">a\n<parameter name="text">b\n</invoke>',
             '[write {"path":"a","text":"b"}]',
         ),
-        "cut off": (f"{M2_HEAD}{LS.partition('</')[0]}", '[bash {"command":"ls…]'),
+        "cut off": (f"{M2_HEAD}{LS.partition('</')[0]}", f"{M2_HEAD}{LS.partition('</')[0]}"),
         "a call that a value quotes": (
             f"{M2_HEAD}{WRITE}Say {LS.replace(chr(10), '')} so.</parameter></invoke>{M2_TAIL}",
             '[write {"path":"a","text":"Say <invoke name=\\"bash\\"><parameter '

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Text
 from dragoman.repair.formats import ALL
 from dragoman.repair.formats.kimi_k3 import KIMI_K3
-from tests.repair.formats.turns import DECLARED, gist
-from tests.repair.streams import scanner_of
+from tests.repair.formats.turns import DECLARED, gist, repaired
+from tests.repair.streams import Read, scanner_of
 
-from .leaks import Calls, at_any_cut, calls, client, client_of, dropped, read_back, said
+from .leaks import REQUEST, Calls, at_any_cut, calls, dropped, read_back, said
 
 OP, CL, SEP = "<|open|>", "<|close|>", "<|sep|>"
 CLOSE = f"{CL}call{SEP}{CL}tools{SEP}"
@@ -76,7 +79,8 @@ RUN = '[bash {"command":"ls"}]'
         ),
         "that is no JSON": (
             section(call("bash", f'{OP}json type="object"{SEP}{{no{CL}json{SEP}'), LS),
-            f"[bash {{no]{RUN}",
+            f'{OP}tools{SEP}{OP}call tool="bash" index="1"{SEP}{OP}json type="object"{SEP}{{no'
+            f"{CL}json{SEP}{CL}call{SEP}{RUN}",
         ),
         "JSON without its marker": (
             section(call("bash", '{"command": "ls"}')),
@@ -130,11 +134,11 @@ RUN = '[bash {"command":"ls"}]'
         "cut off in a string": (
             f'{OP}call tool="bash"{SEP}{OP}argument key="command" type="string"{SEP}rm -rf /a'
             f"{CL}arg",
-            '[bash {"command":"rm -rf /a…]',
+            "=",
         ),
         "cut off in a word that may begin a marker": (
             f'{OP}call tool="bash"{SEP}{OP}argument key="command" type="string"{SEP}beta',
-            '[bash {"command":"beta…]',
+            "=",
         ),
         "no end after an argument": (
             f'{OP}tools{SEP}{OP}call tool="bash"{SEP}{argument("command", "ls")}{CL}ca',
@@ -142,14 +146,14 @@ RUN = '[bash {"command":"ls"}]'
         ),
         "cut off in the tag of an argument": (
             f'{OP}tools{SEP}{OP}call tool="bash"{SEP}{argument("command", "ls")}{OP}argument key="',
-            '[bash {"command":"ls"…]',
+            "=",
         ),
         "cut off after all calls": (f"{OP}tools{SEP}{LS}{CL}to", RUN),
         "no section": (section(), ""),
     }.values(),
 )
 def test_what_leaks_is_read_as_it_is_meant(text: str, wanted: str) -> None:
-    assert at_any_cut(KIMI_K3, text) == wanted
+    assert at_any_cut(KIMI_K3, text) == (text if wanted == "=" else wanted)
 
 
 @pytest.mark.parametrize(
@@ -169,6 +173,12 @@ def test_what_is_no_call_stays_as_it_is(text: str) -> None:
     assert at_any_cut(KIMI_K3, text) == text
 
 
+def of_kimi(deltas: list[dict[str, Any]]) -> Read:
+    """What a client of a Kimi model gets of a stream with these deltas."""
+    tools = DeclaredTools.of_request(REQUEST | {"model": "kimi-k3"})
+    return repaired(deltas, (KIMI_K3,), tools=tools)
+
+
 def test_what_a_channel_says_goes_where_it_belongs() -> None:
     texts = [
         "Now.",
@@ -178,9 +188,10 @@ def test_what_a_channel_says_goes_where_it_belongs() -> None:
         f"{OP}think{SEP}Hm.{CL}th",
         f"ink{SEP}A",
     ]
-    out = client(KIMI_K3, texts, "reasoning_content")
+    out = of_kimi([{"reasoning_content": text} for text in texts])
     assert (out.reasoning, out.content) == ("Now.Hm.", "Sure.A")
-    out = client(KIMI_K3, [f"{OP}think{SEP}I see.{CL}think{SEP}Yes.", section(LS)])
+    texts = [f"{OP}think{SEP}I see.{CL}think{SEP}Yes.", section(LS)]
+    out = of_kimi([{"content": text} for text in texts])
     assert (out.reasoning, out.content) == ("I see.", "Yes.")
     assert (len(out.calls), out.finish) == (1, ["tool_calls"])
 
@@ -204,7 +215,7 @@ def test_calls_of_another_format_are_found_in_a_channel() -> None:
 
 def test_a_channel_ends_with_the_field_it_stands_in() -> None:
     deltas = [{"reasoning_content": f"{OP}think{SEP}Hm."}, {"content": "Yes."}, {"content": "!"}]
-    out = client_of(KIMI_K3, deltas)
+    out = of_kimi(deltas)
     assert (out.reasoning, out.content) == ("Hm.", "Yes.!")
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.repair.call_reader import HELD_LIMIT
 from dragoman.repair.formats.minimax_m3 import MINIMAX_M3
-from dragoman.repair.formats.typed_arguments import VALUE_LIMIT
 
-from .leaks import Calls, at_any_cut, calls, client, dropped, read_back, said
+from .leaks import Calls, at_any_cut, calls, client, read_back, said
 
 P = "]<]minimax[>["
 RUN = '[bash {"command":"ls"}]'
@@ -64,6 +62,11 @@ LS = call("bash", element("command", "ls"))
             '[write {"lines":["1","b"],"options":{"force":true,"names":["1"]},'
             '"x":[{"y":1},""],"z":{"y":1,"item":2}}]',
         ),
+        "its first tag without its beginning": (f"<tool_call>\n{LS}{P}</tool_call>.", f"{RUN}."),
+        "text between elements": (
+            call("write", element("options", element("force", "true"), "and")),
+            call("write", element("options", element("force", "true"), "and")),
+        ),
         "elements of one name": (
             section(
                 call(
@@ -92,11 +95,11 @@ LS = call("bash", element("command", "ls"))
         ),
         "cut off in a string": (
             f'{P}<invoke name="bash">{P}<command>rm {P[:5]}',
-            '[bash {"command":"rm …]',
+            f'{P}<invoke name="bash">{P}<command>rm {P[:5]}',
         ),
         "cut off in a list": (
             f'{P}<invoke name="write">{P}<lines>{element("item", "a")}{P}<item>b',
-            '[write {"lines":["a","b"]…]',
+            f'{P}<invoke name="write">{P}<lines>{element("item", "a")}{P}<item>b',
         ),
         "no end after an argument": (
             f'{P}<tool_call>{P}<invoke name="write">{element("mode", "7")}{P}</inv',
@@ -129,22 +132,12 @@ def test_a_client_gets_the_calls() -> None:
     assert [call["arguments"] for call in out.calls] == ['{"command":"ls"}']
 
 
-def test_what_was_taken_out_is_recorded() -> None:
-    text = call("write", element("options", element("force", "true"), "and"))
-    assert dropped(MINIMAX_M3, text) == ["text between elements"]
-
-
-def test_what_is_held_is_bounded() -> None:
-    word = "x" * 1000
-    many = [element("item", word)] * (VALUE_LIMIT // 1000 + 2)
-    out = client(MINIMAX_M3, [call("write", element("lines", *many))])
-    assert len(json.loads(out.calls[0]["arguments"])["lines"]) < len(many)
-    assert len(out.calls[0]["arguments"]) < VALUE_LIMIT + 10_000
-    out = client(MINIMAX_M3, [call("write", element("lines", *[element("item")] * 50_000))])
-    assert len(json.loads(out.calls[0]["arguments"])["lines"]) < 20_000
+def test_a_value_of_elements_that_is_too_long_or_too_deep_is_text() -> None:
+    many = [element("item", "x" * 1000)] * (HELD_LIMIT // 1000)
     deep = "".join(f"{P}<a>" for _ in range(5000))
-    out = client(MINIMAX_M3, [f'{P}<invoke name="write">{deep}1{P}</invoke>'])
-    json.loads(out.calls[0]["arguments"])
+    for value in ("".join(many), deep):
+        out = client(MINIMAX_M3, [text := call("write", element("lines", value))])
+        assert (out.content, out.calls) == (text, [])
 
 
 def written(value: object) -> str:

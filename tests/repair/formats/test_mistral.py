@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.formats.mistral import MISTRAL
-from tests.repair.formats.turns import Turn, assert_reads_back, read_at_any_cut, turns
+from tests.repair.formats.turns import Turn, assert_reads_back, read_at_any_cut, scanned, turns
 from tests.repair.turns import cut
 
 LS = '{"command":"ls"}'
@@ -35,6 +36,16 @@ TABLE = {
         f'[TOOL_CALLS]bash[ARGS]{{"command": "l[TOOL_CALLS]bash[ARGS]{LS}',
         f'[bash {{"command": "l?]{MEANT}',
     ),
+    "without its token": (f"bash[ARGS]{LS}", MEANT),
+    "several without it": (
+        f"\nbash[ARGS]{LS}\nbash [ARGS] {LS} Done.",
+        f"\n{MEANT}\n{MEANT} Done.",
+    ),
+    "one without it after one with it": (f"[TOOL_CALLS]bash[ARGS]{LS}bash[ARGS]{LS}", MEANT * 2),
+    "without it, undeclared": (f"rm[ARGS]{LS}\nbasher[ARGS]{LS}", "="),
+    "without it, in a line": (f"I call bash[ARGS]{LS}", "="),
+    "its arguments' token in prose": ("bash[ARGS] is how [ARGS] stands: bash[ARGS]x", "="),
+    "in a string": (r'[TOOL_CALLS]bash[ARGS]"{\"command\":\"ls\"}"', MEANT),
     "cut off": ('[TOOL_CALLS]bash[ARGS]{"command": "l', '[bash {"command": "l…]'),
     "in code": (f"`[TOOL_CALLS]` and\n```\n[TOOL_CALLS][{OBJECT}]\n```\n", "="),
     "in prose": ("The token [TOOL_CALLS] begins a list [1] of {calls}.", "="),
@@ -56,3 +67,10 @@ def test_a_turn_is_read_back(data: st.DataObject, turn: Turn, listed: bool) -> N
         objects = [{"name": name, "arguments": value} for name, value in turn.calls]
         calls = f"[TOOL_CALLS]{json.dumps(objects)}"
     assert_reads_back(turn, data.draw(cut(f"{turn.before}{calls}{turn.after}")), MISTRAL)
+
+
+def test_a_call_without_its_token_begins_any_line() -> None:
+    """What has left of its name before is text as well."""
+    text = f"Look.\nbash[ARGS]{LS} Done."
+    assert scanned([text], ActiveFormats([MISTRAL])) == f"Look.\n{MEANT} Done."
+    assert scanned(list(text), ActiveFormats([MISTRAL])) == f"Look.\nbash{MEANT} Done."

@@ -51,7 +51,7 @@ TABLE = {
     ),
     "no end of a value before a parameter that the tool has not": (
         f"<function=bash>\n{OPENED[16:]}\n<parameter=x>\n1\n</parameter>\n</function>",
-        '[bash {"command":"ls","x":1}]',
+        "=",
     ),
     "no end of the function": (f"<function=bash>{LS}</tool_call>.", f"{SHORT}."),
     "no end of the function, text": (f"<function=bash>{LS}\nDone.", f"{SHORT}\nDone."),
@@ -95,9 +95,9 @@ TABLE = {
     ),
     "cut off in a call that a value quotes": (
         f"<function=bash><parameter=command>{QUOTED}",
-        f'[bash {{"command":{json.dumps(QUOTED)[:-1]}…]',
+        "=",
     ),
-    "cut off": ("<function=bash><parameter=command>\nls </para", '[bash {"command":"ls …]'),
+    "cut off": ("<function=bash><parameter=command>\nls </para", "="),
     "cut off after a parameter": (f"<function=bash>{LS}\n</func", SHORT),
     "cut off after the function": (f"<tool_call>{BASH}\n</tool_", MEANT),
     "in code": (f"`<function=bash>` and\n```\n<tool_call>{BASH}</tool_call>\n```\n", "="),
@@ -112,8 +112,8 @@ def test_what_a_text_says_however_it_is_cut(text: str, wanted: str) -> None:
     assert read_at_any_cut(text, GLM, HERMES, QWEN) == (text if wanted == "=" else wanted)
 
 
-@pytest.mark.parametrize(("finish", "called"), [("length", 1), ("stop", 2)])
-def test_a_call_in_a_value_without_its_end_is_one_unless_the_reply_was_cut_there(
+@pytest.mark.parametrize(("finish", "called"), [("length", 0), ("stop", 2)])
+def test_a_call_in_a_value_without_its_end_is_one_and_nothing_is_where_the_reply_was_cut_there(
     finish: str, called: int
 ) -> None:
     text = f"{OPENED}\n<tool_call>\n{OPENED}\n</parameter>\n</function>\n</tool_call>"

@@ -15,7 +15,7 @@ from dragoman.repair.events import Arguments, CallEnd, CallStart, ScanEvent, Tex
 from dragoman.repair.formats import FormatChoice
 from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.formats.protocol import LeakFormat
-from dragoman.repair.pending import Policy
+from dragoman.repair.policy import Policy
 from dragoman.wire.sse import split
 from tests.repair.streams import NOW, Read, chunk, read, scanner_of, sse
 
@@ -23,6 +23,7 @@ TOOLS = {
     "bash": {"command": {"type": "string"}, "timeout": {"type": "integer"}},
     "mcp__files__read-file": {"path": {"type": "string"}, "lines": {"type": "array"}},
     "finish": {},
+    "note": {"input": {"type": "string"}},
 }
 REQUEST = {
     "tools": [

@@ -17,15 +17,15 @@ from __future__ import annotations
 import operator
 import re
 from collections import deque
+from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...notes import Evidence
 from ...wire.chat_text import reasoning
-from ...wire.json_codec import Json, NotJson, array, dumps, string
-from ...wire.json_slices import WINDOW, reading
-from ...wire.slices import Slices, emptied
+from ...wire.json_codec import Json, NotJson, array, dumps, loads, string
+from ...wire.request_bounds import MAX_VALUES, marks_in
 from ..call_ids import CallIds
 from ..model_families import Family
 from .tool_names import ToolNames
@@ -34,20 +34,19 @@ NO_OUTPUT = "No output of this call was recorded."
 """The text of a stand-in."""
 _SEE_BELOW = "The output is in the next user message."
 _LOOKS_ENCODED = re.compile("\ufeff|.{0,3}\0", re.DOTALL).match
-"""What JSON in other encodings begins with: `reading` would take the text for that."""
-_AT_ONCE = 1000
-"""Parts of a message that are looked at by one call: some tenths of a millisecond."""
+"""What JSON in other encodings begins with: `loads` would take the text for that."""
 
 
 def accepted_messages(
     messages: list[Any], family: Family, names: ToolNames, evidence: Evidence
-) -> Slices[list[Any]]:
-    """The messages as the family's hosts take them; the same list if they do."""
+) -> Generator[None, None, list[Any]]:
+    """The messages as the family's hosts take them; the same list if they do.  Yields where
+    others may have their turn."""
     history = ChatHistory(family, names, evidence)
     for message in messages:
-        yield from history.feed(message)
+        history.feed(message)
         yield
-    sent = yield from history.end_segment()
+    sent = history.end_segment()
     if len(sent) == len(messages) and all(map(operator.is_, sent, messages)):
         return messages
     return sent or messages
@@ -111,16 +110,18 @@ class ChatHistory:
         self._ids = CallIds(form, keeps_own=not family.renumbers)
         self._names: dict[str, str] = {}
         """The functions of the calls of earlier segments, by the client's id."""
+        self._unread_values = MAX_VALUES
+        """JSON values of arguments that may still be read."""
         self._has_reasoned = False
         """Whether an assistant message before had reasoning."""
 
-    def feed(self, message: Any) -> Slices[None]:
+    def feed(self, message: Any) -> None:
         if not isinstance(message, dict):
             self._add_other(message)
             return
         role = message.get("role")
         if self._refuses.empty_messages:
-            message = yield from self._without_empty(message)
+            message = self._without_empty(message)
         elif self._refuses.null_messages and _is_null(message):
             self._evidence.note("left out", "an empty assistant message")
             message = {}
@@ -128,11 +129,11 @@ class ChatHistory:
             case _ if not message:
                 # Left out, it still counts: it was a reply, or a client has asked for one with it.
                 if role == "assistant":
-                    yield from self.skip_reply()
+                    self.skip_reply()
                 else:
                     self.interrupt()
             case "assistant":
-                yield from self._add_assistant(self._with_reasoning(message))
+                self._add_assistant(self._with_reasoning(message))
             case "tool" if self._refuses.broken_history:
                 self._add_output(message)
             case "developer" if self._refuses.developer_role or self._system_at_start:
@@ -147,13 +148,13 @@ class ChatHistory:
         """Anyone else has sent a message that is left out."""
         self._segment.interrupted = True
 
-    def skip_reply(self) -> Slices[None]:
+    def skip_reply(self) -> None:
         """The assistant has sent a message that is left out.  System messages at the start are one
         segment all the same."""
         if self._started and self._segment.interrupted:
-            yield from self.end_segment()
+            self.end_segment()
 
-    def end_segment(self) -> Slices[list[Any]]:
+    def end_segment(self) -> list[Any]:
         """All messages so far."""
         segment, self._segment = self._segment, _Segment()
         media: list[Json] = []
@@ -165,7 +166,6 @@ class ChatHistory:
                     output = _without_media(output, call.name, media)
                 self._sent.append(output)
                 self._names[call.client_id] = call.name
-                yield
         if media:
             self._evidence.note("moved to a user message", "media of tool outputs")
             self._sent.append({"role": "user", "content": media})
@@ -201,29 +201,29 @@ class ChatHistory:
         else:
             self._segment.add(message)
 
-    def _add_assistant(self, message: Json) -> Slices[None]:
+    def _add_assistant(self, message: Json) -> None:
         self._started = True
         if self._segment.interrupted:
-            yield from self.end_segment()
+            self.end_segment()
         tool_calls = message.get("tool_calls")
-        if not self._refuses.broken_history or not isinstance(tool_calls, list):
+        if not isinstance(tool_calls, list):
             self._segment.assistant.append((message, []))
             return
         sent, calls = [], []
         self._ids.new_message()
         for tool_call in tool_calls:
-            accepted, call = yield from self._call(tool_call)
+            accepted, call = self._call(tool_call)
             sent.append(accepted)
             if call is not None:
                 calls.append(call)
                 self._segment.expect(call)
-            yield
         if not all(map(operator.is_, sent, tool_calls)):
             message = message | {"tool_calls": sent}
         self._segment.assistant.append((message, calls))
 
-    def _call(self, tool_call: Any) -> Slices[tuple[Any, _Call | None]]:
-        """A call as it is sent: with an id of its own, and arguments that can be parsed."""
+    def _call(self, tool_call: Any) -> tuple[Any, _Call | None]:
+        """A call as it is sent: with arguments that can be parsed, and where the history is made
+        whole with an id of its own, and arguments even if it has none."""
         function = tool_call.get("function") if isinstance(tool_call, dict) else None
         if not isinstance(function, dict):
             return tool_call, None
@@ -231,17 +231,42 @@ class ChatHistory:
         name = self._tool_names.sent(string(function.get("name")))
         if name:
             function = with_member(function, "name", name)
-        arguments = yield from _object_text(function.get("arguments"))
+        is_whole, given = self._refuses.broken_history, function.get("arguments")
+        arguments = None
+        if is_whole or (isinstance(given, str) and given.strip()):
+            arguments = self._object_text(given)
         if arguments is not None:
             self._evidence.note("wrapped", f"invalid arguments of {name}")
             function = with_member(function, "arguments", arguments)
+        if not is_whole:
+            return with_member(tool_call, "function", function), None
         sent_id = self._ids.sent(client_id, name)
         if sent_id != client_id and (client_id or self._family.renumbers):
             self._evidence.note("renamed", f"call ids for {self._family.name}")
+            self._tool_names.called(client_id, name)
         elif sent_id != client_id:
             self._evidence.note("given an id", "a call without one of its own")
         tool_call = with_member(with_member(tool_call, "function", function), "id", sent_id)
         return tool_call, _Call(name, client_id, sent_id)
+
+    def _object_text(self, arguments: Any) -> str | None:
+        """The text of a JSON object to be sent for invalid arguments; None if they are valid, or
+        those before them were too much to be read.  vLLM parses the arguments of past calls, and
+        answers 400 for ever if it cannot."""
+        if isinstance(arguments, dict):
+            return dumps(arguments).decode()
+        if not isinstance(arguments, str) or not arguments.strip():
+            return "{}"
+        text, value = arguments.encode("utf-8", "surrogatepass"), None
+        self._unread_values -= marks_in(text)
+        if self._unread_values < 0:
+            return None
+        with suppress(NotJson):
+            if not _LOOKS_ENCODED(arguments):
+                value = loads(text)
+        if isinstance(value, dict):
+            return None
+        return dumps({"invalid_arguments": arguments}).decode()
 
     def _add_output(self, message: Json) -> None:
         """Assign it to the first call of its id that has none; else it becomes a user message."""
@@ -256,14 +281,11 @@ class ChatHistory:
         # Without the client's call id, which would teach a Kimi model to write such ids.
         self._add_other(_headed(f"[Output of {what}:]", message.get("content")))
 
-    def _without_empty(self, message: Json) -> Slices[Json]:
+    def _without_empty(self, message: Json) -> Json:
         """Without empty parts; nothing is left of a message without content."""
         content = message.get("content")
         if isinstance(content, list):
-            parts = []
-            for begin in range(0, len(content), _AT_ONCE):
-                parts += [p for p in content[begin : begin + _AT_ONCE] if not _is_empty(p)]
-                yield
+            parts = [part for part in content if not _is_empty(part)]
             if len(parts) < len(content):
                 self._evidence.note("left out", "an empty part of a message")
                 message = message | {"content": parts or ""}
@@ -336,21 +358,3 @@ def _joined(*contents: Any) -> Any:
     for content in filter(None, contents):
         parts += content if isinstance(content, list) else [{"type": "text", "text": content}]
     return parts
-
-
-def _object_text(arguments: Any) -> Slices[str | None]:
-    """The text of a JSON object to be sent for invalid arguments; None if they are valid.
-    vLLM parses the arguments of past calls, and answers 400 for ever if it cannot."""
-    if isinstance(arguments, dict):
-        return dumps(arguments).decode()
-    if not isinstance(arguments, str) or not arguments.strip():
-        return "{}"
-    value = None
-    with suppress(NotJson):
-        if not _LOOKS_ENCODED(arguments):
-            value = yield from reading(arguments.encode("utf-8", "surrogatepass"))
-    if not isinstance(value, dict):
-        return dumps({"invalid_arguments": arguments}).decode()
-    for member in value.values() if len(arguments) > WINDOW else ():
-        yield from emptied(array(member))
-    return None

@@ -8,13 +8,12 @@ turn begin with those of the turn before (`chat_history`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
 from ...notes import Evidence
 from ...wire.json_codec import Json
-from ...wire.slices import Slices
 from ..model_families import Family
 from .chat_history import accepted_messages, with_member
 from .moonshot_schema import TooLarge, moonshot_schema
@@ -33,9 +32,9 @@ class Cured:
     """For the reply."""
 
 
-def curing(request: Json, family: Family, evidence: Evidence) -> Slices[Cured]:
-    """A chat request as the hosts of a family take it.  Nothing is refused here: what has a wrong
-    type stays as it is, for the host to judge."""
+def cure_request(request: Json, family: Family, evidence: Evidence) -> Generator[None, None, Cured]:
+    """A chat request as the hosts of a family take it; yields after each message and tool.  Nothing
+    is refused here: what has a wrong type stays as it is, for the host to judge."""
     names = ToolNames(family, evidence)
     cured = request
     if isinstance(messages := request.get("messages"), list):
@@ -53,7 +52,9 @@ def curing(request: Json, family: Family, evidence: Evidence) -> Slices[Cured]:
     return Cured(cured, names)
 
 
-def _tools(request: Json, family: Family, names: ToolNames, evidence: Evidence) -> Slices[Any]:
+def _tools(
+    request: Json, family: Family, names: ToolNames, evidence: Evidence
+) -> Generator[None, None, Any]:
     def accepted(function: Json) -> Json:
         if family.refuses.schemas:
             schema, where = function.get("parameters"), f"tool {function.get('name')}"

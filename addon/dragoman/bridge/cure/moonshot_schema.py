@@ -14,8 +14,8 @@ valid moonshot flavored json schema").  The rules are those of its error texts, 
 The invariant: an argument that the old schema accepts, the new one accepts, if what has no
 type is read as the type that its keywords are about, and a property that only some forms of
 the root name as these name it.  Where the rules leave no way to say something (``not``,
-``if``), the new schema says less.  The same schema gives the same bytes,
-and one that keeps the rules is returned as it is.
+``if``), or it is rare (``prefixItems``, ``patternProperties``), the new schema says less.  The
+same schema gives the same bytes, and one that keeps the rules is returned as it is.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ import re
 from typing import Any
 
 from ...wire.json_codec import Json, array, dumps, objects
-from ...wire.json_schema import found_at, is_of
-from .schema_keywords import (
+from ...wire.json_schema import (
     annotations_and_demands,
     anything,
     escaped,
+    found_at,
     is_about,
+    is_of,
     is_well_typed,
     joined,
     listed,
@@ -115,15 +116,14 @@ class _Rewriter:
 
     # One schema
 
-    def _schema(self, node: Any, depth: int, *, copied: bool = False) -> Json:
-        """`copied`: the schema is where no ``$ref`` may be."""
+    def _schema(self, node: Any, depth: int) -> Json:
         self._count()
         if not isinstance(node, dict) or depth > MAX_DEPTH:
             return anything()
         if "$ref" not in node and "allOf" not in node:
             return self._plain(own_keywords(node), depth)
         name = self._referred(node)
-        reference = None if name is None or copied else {"$ref": f"#/$defs/{name}"}
+        reference = {"$ref": f"#/$defs/{name}"} if name else None
         if reference and only_refers(node):
             return reference
         if id(node) in self._open or self._schemas > MAX_COPIES:
@@ -196,38 +196,31 @@ class _Rewriter:
                     fitting = [each for each in array(value) if is_of(each, kind)]
                     if fitting and kind not in ("object", "array", "null"):
                         typed[key] = fitting
-                case "properties" | "patternProperties":
-                    typed[key] = self._properties(value, depth, copied=key != "properties")
+                case "properties":
+                    typed[key] = self._properties(value, depth)
                 case "required":
                     if kind == "object":
                         typed[key] = [name for name in strings(value) if name != "$ref"]
+                case "additionalProperties" if "patternProperties" in node:
+                    self.left_out[key] = None
                 case "additionalProperties" if isinstance(value, dict):
                     typed[key] = self._schema(value, depth + 1) if value else True
-                case "items" | "prefixItems":
-                    typed |= self._items(value, depth)
+                case "items" if value and not isinstance(value, list) and "prefixItems" not in node:
+                    typed[key] = self._schema(value, depth + 1)
+                case "items" | "prefixItems" | "patternProperties":
+                    self.left_out[key] = None
                 case _ if key in _VALUES and b'"$ref"' in dumps(value):
                     self.left_out[key] = None
                 case _:
                     typed[key] = value
         return _with_required(typed)
 
-    def _properties(self, named: Json, depth: int, *, copied: bool) -> Json:
+    def _properties(self, named: Json, depth: int) -> Json:
         if "$ref" in named:
             self.left_out["property $ref"] = None
         return {
-            name: self._schema(value, depth + 1, copied=copied)
-            for name, value in named.items()
-            if name != "$ref"
+            name: self._schema(value, depth + 1) for name, value in named.items() if name != "$ref"
         }
-
-    def _items(self, value: Any, depth: int) -> Json:
-        """A list of schemas is what ``prefixItems`` was called before."""
-        if isinstance(value, list):
-            return {"prefixItems": [self._schema(item, depth + 1, copied=True) for item in value]}
-        if value is False:
-            self.left_out["items"] = None
-            return {}
-        return {"items": self._schema(value, depth + 1)}
 
     # What a schema refers to
 

@@ -11,8 +11,8 @@ import re
 _CURED = "dragoman_cure=auto does so for models whose family it knows by their name"
 _CURABLE = (
     (
-        r"reasoning_content\b.*\b(?:missing|must be passed back)|thinking in the thinking mode"
-        r"|missing .?reasoning_content",
+        r"reasoning_content\b.{0,200}\b(?:missing|must be passed back)"
+        r"|thinking in the thinking mode|missing .?reasoning_content",
         "the client left out the reasoning of earlier calls; turn thinking off, or have it "
         "put back",
     ),
@@ -25,18 +25,18 @@ _CURABLE = (
         "the model has fixed sampling parameters; take them out of the client",
     ),
     (
-        r"message at position \d+ .*must not be empty|text content is empty"
+        r"message at position \d+ .{0,200}must not be empty|text content is empty"
         r"|content or tool_calls must be set",
         "the conversation holds an empty message; leave it out, or begin anew",
     ),
     (
         r"did not have response messages|must be followed by tool messages"
-        r"|tool_call_id\b.*\bis not found|must be a response to a prece\w+ message",
+        r"|tool_call_id\b.{0,200}\bis not found|must be a response to a prece\w+ message",
         "a call in the conversation has no output, or an output no call; go back before it, or "
         "begin anew",
     ),
     (
-        r"tool_choice\b.*\b(?:thinking|does not support)|not support this tool_choice",
+        r"tool_choice\b.{0,200}\b(?:thinking|does not support)|not support this tool_choice",
         "a thinking model cannot be forced to call; set tool_choice to auto",
     ),
     (
@@ -56,10 +56,13 @@ _OTHERS = (
         "this plan is for certain clients only; use another key, or one of those clients",
     ),
 )
-_REFUSALS = (*((pattern, f"{advice}: {_CURED}") for pattern, advice in _CURABLE), *_OTHERS)
+_REFUSALS = tuple(
+    (re.compile(words, re.IGNORECASE), advice)
+    for words, advice in (*((words, f"{advice}: {_CURED}") for words, advice in _CURABLE), *_OTHERS)
+)
 
 
 def advice_on(error: str) -> str:
     """What a user can do about a refusal with this in its error; empty if it is not a known one."""
-    found = (advice for text, advice in _REFUSALS if re.search(text, error, re.IGNORECASE))
+    found = (advice for words, advice in _REFUSALS if words.search(error))
     return next(found, "")

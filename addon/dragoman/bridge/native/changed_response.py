@@ -7,23 +7,21 @@ are the writer's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from itertools import takewhile
 from typing import Any
 
 from ...notes import Evidence
 from ...repair.call_namer import LITERAL
+from ...repair.declared_tools import ToolLookup
 from ...repair.events import Arguments, CallEnd, CallStart, Dropped, ScanEvent, Text
-from ...repair.pending import Policy, fields_of, note_piece
+from ...repair.policy import note_piece
+from ...repair.repeated_calls import RepeatedCall, RepeatedCalls
 from ...wire.chat_calls import Call
-from ...wire.chat_text import ADDED_REASONING, CONTENT
-from ...wire.errors import UpstreamError, failure
-from ...wire.json_codec import Json, array, dumps, objects
+from ...wire.json_codec import Json, array, dumps, objects, string
 from ...wire.responses import DELTAS, TERMINALS
 from ...wire.sse import Frame, encode
-from ...wire.usage import usage
 from ..reply.call_emitter import CallEmitter
-from ..reply.tool_lookup import ToolLookup
 from ..responses.dialects import OPENAI
 from ..responses.event_writer import ItemStatus, Writer
 from ..responses.output_items import TEXT, StreamedPart
@@ -31,6 +29,9 @@ from ..turn_context import Tool
 from .host_items import HostItems, HostText, ScannedText, call_or_type
 
 _ANNOTATION = "response.output_text.annotation.added"
+CallEvent = CallStart | Arguments | CallEnd
+_Piece = tuple[CallEvent, HostText] | tuple[Frame, Json, int]
+"""Of a leaked call, and of one of the host's."""
 
 
 class ChangedResponse:
@@ -40,22 +41,21 @@ class ChangedResponse:
     def __init__(
         self,
         host: HostItems,
-        names: ToolLookup,
-        policy: Policy,
+        names: ToolLookup[Tool],
         evidence: Evidence,
         *,
         number: int,
         now: int,
+        called: Container[str],
     ) -> None:
-        """`number`: of the next event."""
+        """`number`: of the next event; `called` has the call ids of the conversation before."""
         response = {**(host.response or {})}
         response["id"] = str(response.get("id") or "resp_0")
         items = [host.items.get(index, {}) for index in range(host.next_index)]
         self._host = host
         self._names = names
-        self._policy = policy
         self._evidence = evidence
-        self._writer = AdoptingWriter(response, items, number, now)
+        self._writer = AdoptingWriter(response, items, number, now, called)
         self._client_index = {index: index for index in host.items}
         """Of each item that the client knows."""
         self._replacements: dict[int, list[int]] = {}
@@ -68,6 +68,15 @@ class ChangedResponse:
         """Writes the open call."""
         self._cut = False
         """Whether a call was cut off."""
+        self._repeated = RepeatedCalls[_Piece](evidence)
+        self._leaked: RepeatedCall[_Piece] | None = None
+        """The leaked call that came last."""
+        self._calls: dict[int, RepeatedCall[_Piece]] = {}
+        """Those of the host."""
+        for index, item in host.items.items():
+            self._begin_call_of_host(index, item)
+            if index in host.done:
+                self._end_call_of_host(index, item)
 
     def has_adopted(self, index: int | None) -> bool:
         """Whether the events of an item are the writer's."""
@@ -106,19 +115,50 @@ class ChangedResponse:
     def _write(self, pieces: Iterable[ScanEvent], text: HostText) -> None:
         for piece in pieces:
             if isinstance(piece, Text):
-                fields = CONTENT if text.part.item == "message" else ADDED_REASONING
-                is_text = fields_of(piece, fields, self._policy) == CONTENT
+                received = "content" if text.part.item == "message" else "reasoning"
+                is_text = (piece.kind or received) == "content"
                 self._writer.prose("text" if is_text else "reasoning", piece.text)
-            elif isinstance(piece, CallStart):
-                self._start_call(piece)
-            elif isinstance(piece, Arguments):
-                assert self._emitter is not None
-                self._emitter.call.add(piece.text)
-                self._emitter.pass_on()
-            elif isinstance(piece, CallEnd):
-                self._end_call(cut=piece.cut and not piece.valid)
+            elif isinstance(piece, CallEvent):
+                self._add_leaked(piece, text)
             elif isinstance(piece, Dropped):
                 note_piece(self._evidence, piece)
+
+    def _add_leaked(self, event: CallEvent, text: HostText) -> None:
+        """A piece of a leaked call: it leaves, unless the call may be one of the host's."""
+        if isinstance(event, CallStart):
+            self._leaked = self._repeated.begin(self._tool_name(event.name), leaked=True)
+        assert self._leaked is not None
+        arguments = event.text if isinstance(event, Arguments) else ""
+        self._let_out(self._repeated.add(self._leaked, (event, text), arguments))
+        if isinstance(event, CallEnd):
+            self._cut |= event.cuts_call
+            if not event.cuts_call:
+                self._let_out(self._repeated.end(self._leaked))
+
+    def _let_out(self, pieces: Iterable[_Piece]) -> None:
+        for piece in pieces:
+            if len(piece) == 3:
+                self._pass_on(*piece)
+            else:
+                self._turn_to(piece[1].key.output_index)
+                self._write_call(piece[0])
+
+    def _write_call(self, event: CallEvent) -> None:
+        if isinstance(event, CallStart):
+            self._start_call(event)
+        elif isinstance(event, Arguments):
+            assert self._emitter is not None
+            self._emitter.call.add(event.text)
+            self._emitter.pass_on()
+        else:
+            self._end_call(cut=event.cuts_call)
+
+    def _tool_name(self, name: str, namespace: object = None) -> str:
+        """The name by which a called tool is compared."""
+        tool = None if namespace else self._names.find(name)
+        if tool is not None:
+            name, namespace = tool.name, tool.namespace
+        return f"{namespace}.{name}" if namespace else name
 
     def _start_call(self, start: CallStart) -> None:
         self._evidence.call(start.name, start.format, start.form)
@@ -161,10 +201,36 @@ class ChangedResponse:
             self._writer.close_item()
 
     def pass_on(self, frame: Frame, event: Json | None, index: int | None) -> None:
-        """Send any other frame of the host's; `event` is None if the API has no such event."""
+        """Send any other frame of the host's, unless it is of a call that may have leaked as well;
+        `event` is None if the API has no such event."""
         if event is None:
             self._writer.events.frames.append(frame)
             return
+        kind, item = event["type"], event.get("item")
+        if kind in ("response.completed", "response.incomplete"):
+            self._let_out(self._repeated.close(cut=kind == "response.incomplete"))
+        if index is not None and isinstance(item, dict):
+            self._begin_call_of_host(index, item)
+        if index is None or index not in self._calls:
+            self._pass_on(frame, event, index)
+            return
+        self._let_out(self._repeated.add(self._calls[index], (frame, event, index)))
+        if kind == "response.output_item.done" and isinstance(item, dict):
+            self._end_call_of_host(index, item)
+
+    def _begin_call_of_host(self, index: int, item: Json) -> None:
+        if item.get("type") in _ARGUMENTS and index not in self._calls:
+            name = self._tool_name(string(item.get("name")), item.get("namespace"))
+            self._calls[index] = self._repeated.begin(name, leaked=False)
+
+    def _end_call_of_host(self, index: int, item: Json) -> None:
+        """An item that is done says what was called, if it is whole."""
+        call, arguments = self._calls.get(index), _ARGUMENTS.get(string(item.get("type")))
+        if call is not None and arguments is not None and item.get("status") != "incomplete":
+            self._repeated.keep(call, arguments(item))
+            self._let_out(self._repeated.end(call))
+
+    def _pass_on(self, frame: Frame, event: Json, index: int | None) -> None:
         kind, item, other_lines = event["type"], event.get("item"), frame.other_lines
         if index is not None:
             if kind == "response.output_item.added" or index not in self._client_index:
@@ -210,6 +276,8 @@ class ChangedResponse:
         merged: list[tuple[int, Any]] = []
         at = -1
         for entry, index in zip(entries, self._host.matching(entries), strict=True):
+            if index in self._calls and self._calls[index].left_out:
+                continue
             if index is None:
                 kind = call_or_type(entry) if isinstance(entry, dict) else None
                 if not (isinstance(kind, tuple) and kind in written):
@@ -222,12 +290,6 @@ class ChangedResponse:
         if entries:
             merged += new
         return [item for _, item in sorted(merged, key=lambda each: each[0])]
-
-    def fail(self) -> None:
-        """After a fault: the one terminal event, unless it was written."""
-        if not self._writer.ended:
-            error = failure("server_error", "Dragoman could not repair the upstream's reply.")
-            self._writer.fail(error, usage(None, 0, self._writer.characters)[0])
 
     # What is open
 
@@ -244,21 +306,36 @@ class ChangedResponse:
             self._open = None
 
 
+def _input_as_arguments(item: Json) -> str:
+    """The arguments by which a model calls a custom tool."""
+    return dumps({"input": item.get("input")}).decode()
+
+
+_ARGUMENTS: dict[str, Callable[[Json], str]] = {
+    "function_call": lambda item: string(item.get("arguments")),
+    "custom_tool_call": _input_as_arguments,
+}
+"""What is compared of a call, by the type of its item."""
+
+
 class AdoptingWriter(Writer):
     """Continues a response that has `items`; `number` is that of its next event."""
 
     seals = False  # the host takes only its own form of sealed reasoning
 
-    def __init__(self, response: Json, items: Sequence[Json], number: int, now: int) -> None:
-        super().__init__({**response, "output": []}, OPENAI, clock=lambda: now, prior=items)
+    def __init__(
+        self,
+        response: Json,
+        items: Sequence[Json],
+        number: int,
+        now: int,
+        called: Container[str] = (),
+    ) -> None:
+        empty = {**response, "output": []}
+        super().__init__(empty, OPENAI, clock=lambda: now, prior=items, called=called)
         self._id += "_repaired"  # so that no id of ours is one of the host's
         self.events.number = number
         self.started = True
-
-    def fail(self, error: UpstreamError, usage: Json) -> None:
-        """Without the output indexes for which the host has sent no item."""
-        self._output[:] = [item for item in self._output if item]
-        super().fail(error, usage)
 
     @property
     def items(self) -> list[Json]:
@@ -285,7 +362,7 @@ class AdoptingWriter(Writer):
             item, index = opened.item, opened.where["output_index"]
             item[opened.part.holder] += later
             item["status"] = "completed"
-            self.events.add_final("response.output_item.done", output_index=index, item=item)
+            self.events.add("response.output_item.done", output_index=index, item=item)
             self._output[index] = item
 
     def add(self, item: Json) -> int:

@@ -11,7 +11,6 @@ padding: many such are read at a time.  Hosts leave fields out, or count in ways
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,22 +20,19 @@ from typing import Any, NamedTuple
 from ...repair.events import ScanEvent, Text
 from ...repair.scanner import Scanner
 from ...wire import responses
-from ...wire.frame_templates import TemplateCache
 from ...wire.json_codec import Json, NotJson, dumps, loads, string
 from ...wire.responses import DELTAS, DONES, is_event
-from ...wire.sse import Frame
+from ...wire.sse import Frame, raw_frames
 from ..responses.output_items import REASONING, REFUSAL, SUMMARY, TEXT, StreamedPart
 
 _REASONING_TEXT = replace(REASONING, text=responses.REASONING_TEXT)
 _PARTS = {part.text: part for part in (TEXT, REFUSAL, SUMMARY, REASONING, _REASONING_TEXT)}
 """The texts of an item that are repaired, by their events; a refusal is not."""
 
-MAX_ITEMS = 2**16
-"""An output index beyond this is not valid."""
+MAX_ITEMS = 2**14
+"""An output index beyond this is not valid; so many calls take some 30 MB."""
 MAX_UNREAD = 64 * 1024
 """Bytes that are kept unread."""
-_NAME = b'"sequence_number":'
-_NUMBER = re.compile(re.escape(_NAME) + rb"[ ]?([0-9]+)[,}]")
 
 
 class PartKey(NamedTuple):
@@ -160,7 +156,6 @@ class HostItems:
         """The open part of each list."""
         self._unread: list[bytes] = []
         self._unread_size = 0
-        self._templates: TemplateCache[HostText] = TemplateCache()
 
     # Questions
 
@@ -243,23 +238,11 @@ class HostItems:
         """Read the kept frames: the texts that they continue, and the deltas."""
         unread = b"".join(self._unread)
         self._unread, self._unread_size = [], 0
-        for delta, text, raw in self._templates.runs(unread):
-            if text is None:
-                yield from self._read_frame(Frame(raw))
-                continue
-            text.buffer.write(delta)
-            if number := _NUMBER.match(raw, max(0, raw.rfind(_NAME))):
-                self.number = int(number[1]) + 1
-            yield text, delta
-
-    def _read_frame(self, frame: Frame) -> Iterator[tuple[HostText, str]]:
-        event = event_of(frame)
-        text = self.read(event) if event is not None else None
-        if text is not None:
-            delta = _delta_of(event)
-            if self._templates.wanted:
-                self._templates.learn(frame, delta, 1, _delta_of, text)
-            yield text, delta
+        for raw in raw_frames(unread):
+            event = event_of(Frame(raw))
+            text = self.read(event) if event is not None else None
+            if text is not None:
+                yield text, _delta_of(event)
 
     def read(self, event: Json) -> HostText | None:
         """Read an event; returns the text that it continues, if it does."""

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from ...wire.json_codec import Json, string
 from ...wire.responses import CALL_OUTPUTS, STREAMED_CALLS
-from ...wire.slices import Slices
 from ..call_ids import CallIds
+from ..cure.tool_names import ToolNames
 from ..model_families import family_of
 from ..request.toolbox import upstream_name
 
 _OUTPUTS = frozenset(CALL_OUTPUTS[call] for call in STREAMED_CALLS)
 
 
-def renaming_calls(request: Json) -> Slices[tuple[Json, int]]:
-    """The request with these ids, in slices, and how many calls have a new one; the very same
-    object if none has.
+def rename_calls(request: Json, names: ToolNames) -> tuple[Json, int]:
+    """The request with these ids, and how many calls have a new one; the very same
+    object if none has.  The tools of these are added to `names`.
 
     A request that continues what its host has stored has only a part of the conversation, so
     nobody knows how many calls came before: it stays as it is."""
@@ -33,7 +33,6 @@ def renaming_calls(request: Json) -> Slices[tuple[Json, int]]:
     """The latest new id for each id of the client's."""
     renamed, changed = [], 0
     for item in items:
-        yield
         renamed.append(item)
         if not isinstance(item, dict):
             continue
@@ -47,7 +46,9 @@ def renaming_calls(request: Json) -> Slices[tuple[Json, int]]:
         if is_call:
             shown = upstream_name(str(name), string(item.get("namespace")), family)
             sent[old] = ids.sent(old, shown)
-            changed += sent[old] != old
+            if sent[old] != old:
+                names.called(old, shown)
+                changed += 1
         if (new := sent.get(old, old)) != old:
             renamed[-1] = {**item, "call_id": new}
     return ({**request, "input": renamed} if changed else request), changed

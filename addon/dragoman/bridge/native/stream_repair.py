@@ -23,16 +23,15 @@ from dataclasses import dataclass
 from ...notes import Evidence
 from ...repair.call_rule import rules_for
 from ...repair.events import LeftAsText, ScanEvent
-from ...repair.pending import Policy, note_piece
+from ...repair.policy import Policy, note_piece
 from ...repair.scanner import Scanner
-from ...wire.json_codec import Json, dumps, string
+from ...wire.json_codec import Json, NotJson, dumps, loads, string
 from ...wire.responses import DELTAS, DONES, TERMINALS
-from ...wire.slices import drained
 from ...wire.sse import Frame, encode
 from .changed_response import ChangedResponse
 from .host_items import HostItems, HostText, PartKey, ScannedText, event_of
 from .request_tools import RequestTools
-from .unstreamed import leaks, unstreamed
+from .unstreamed import events_of, leaks, unstreamed
 
 MAX_WAITING = 16 * 1024
 """Frames that may wait: as many as what may be a call has characters, four to a frame."""
@@ -89,26 +88,17 @@ class ResponsesStreamRepair:
         self._changed: ChangedResponse | None = None
         """From the first repaired call on."""
         self._change_sent = False
+        self._ended = False
+        """Whether the host has sent a terminal event, or an error."""
         self._unsent_original: list[Frame] = []
         """Until then: the frames that had not been sent when the first call was found."""
 
     # The interface of `StreamRepair`
 
-    def take_unread(self, raw: bytes) -> bool:
-        if not self._idle or self._formats.may_hold_marker(raw):
-            return False
-        if self._formats.look_back and b'.added"' in raw:
-            return False
-        if self._host.keep(raw):
-            self._read_kept()
-        return True
-
-    def has_taken_in(self, _frame: Frame, /) -> bool:
-        """Never: a frame that has not left is among those that `release` gives."""
-        return False
-
-    def feed(self, frame: Frame, *, asked: bool = False) -> list[Frame]:
-        if not asked and self.take_unread(frame.raw):
+    def feed(self, frame: Frame) -> list[Frame]:
+        if self._may_pass(frame.raw):
+            if self._host.keep(frame.raw):
+                self._read_kept()
             return [frame]
         self._read_kept()
         waiting = _WaitingFrame(frame, event_of(frame))
@@ -130,31 +120,50 @@ class ResponsesStreamRepair:
         )
         return self._drain()
 
+    def _may_pass(self, raw: bytes) -> bool:
+        """Whether a frame needs no repair for certain, by its bytes alone."""
+        if not self._idle or self._formats.may_hold_marker(raw):
+            return False
+        return not (self._formats.look_back and b'.added"' in raw)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a call was found, or may begin, and the host has not ended its response: some
+        clients run the call of a stream that ends without a terminal event."""
+        open_text = any(not text.scanner.between for text in self._texts.values())
+        return not self._ended and (self._changed is not None or open_text)
+
     def close(self) -> list[Frame]:
         """The stream has ended: what was held."""
         self._read_kept()
         self._end_all(Scanner.close)
         return self._drain()
 
-    def release(self) -> list[Frame]:
-        """The stream broke off: what is held is text.  After a fault, before a change was sent:
-        all frames that have not left, as the host sent them."""
-        if self._change_sent:
-            self._end_all(Scanner.abandon)
-            return self._drain()
-        return self._unsent_original if self._changed is not None else self._unsent()
-
-    def end_after_fault(self) -> list[Frame] | None:
-        """If a change was sent, the one terminal event: no later event would fit."""
-        if not self._change_sent or self._changed is None:
-            return None
-        self._changed.fail()
+    def break_off(self) -> list[Frame]:
+        """The upstream broke off: what is held is text."""
+        if not self._change_sent:
+            return self._unsent_original if self._changed is not None else self._unsent()
+        self._end_all(Scanner.abandon)
         return self._drain()
 
-    def rewritten(self, response: Json) -> Json:
-        """The host's last snapshot, with the items as they were sent."""
+    def unsent(self) -> list[Frame] | None:
+        if self._change_sent:
+            return None
+        return self._unsent_original if self._changed is not None else self._unsent()
+
+    def document(self, body: bytes) -> bytes:
+        """A response that came whole, repaired: it is read as the events by which it would have
+        been streamed."""
+        try:
+            response = loads(body)
+        except NotJson:
+            return body
+        if not isinstance(response, dict) or not isinstance(response.get("output"), list):
+            return body
+        for event in events_of(response):
+            self.feed(encode(dumps(event)))
         self._end_all(Scanner.close)
-        return self._changed.rewritten(response) if self._changed is not None else response
+        return body if self._changed is None else dumps(self._changed.rewritten(response))
 
     # Reading a frame
 
@@ -191,6 +200,7 @@ class ResponsesStreamRepair:
     def _read_event(self, waiting: _WaitingFrame, event: Json) -> None:
         kind = event["type"]
         if kind in TERMINALS or kind == "error":
+            self._ended = True
             abandon = kind in ("error", "response.failed")
             self._end_all(Scanner.abandon if abandon else Scanner.close)
         if kind not in DELTAS:
@@ -238,7 +248,7 @@ class ResponsesStreamRepair:
         if response is not None and not self._model_known:
             self._model = string(response.get("model"))
             if not self._tools.requested:
-                self._tools = drained(RequestTools.reading(response))
+                self._tools = RequestTools.of_request(response)
             self._formats = self._policy.formats.active(self._tools.declared.model, self._model)
         self._model_known |= is_text or response is not None
 
@@ -357,10 +367,10 @@ class ResponsesStreamRepair:
             self._changed = ChangedResponse(
                 self._host,
                 self._tools.names,
-                self._policy,
                 self._evidence,
                 number=self._number,
                 now=self._now,
+                called=self._tools.declared.called,
             )
         return self._changed
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from ...repair.chat_message import AT_ONCE
 from ...repair.events import LeftAsText, ScanEvent, Text
-from ...repair.formats import at_markers
 from ...repair.scanner import Scanner
 from ...wire import responses
 from ...wire.json_codec import Json, array
@@ -43,7 +41,7 @@ def unstreamed(event: Json, host: HostItems) -> Iterator[Json]:
             part = {"type": found[1].type, DONES[kind].field: event.get(DONES[kind].field)}
             yield from _rest(event, host, found[0], part, DONES[kind])
     elif kind == "response.output_item.done" and isinstance(item, dict):
-        yield from item_events(index, item, host)
+        yield from _item_events(index, item, host)
     elif kind.endswith("_part.done") and isinstance(part, dict) and (key := host.part_of(event)):
         thought = part.get("type") in ("reasoning_text", "summary_text")
         item = host.items.get(index, {"type": "reasoning" if thought else "message"})
@@ -67,7 +65,16 @@ def leaks(events: Iterable[Json], new_scanner: Callable[[], Scanner]) -> bool:
     return False
 
 
-def item_events(output_index: int, item: Json, host: HostItems) -> Iterator[Json]:
+def events_of(response: Json) -> Iterator[Json]:
+    """The events by which this response would be streamed."""
+    yield {"type": "response.created", "response": response | {"output": []}}
+    for index, item in enumerate(response["output"]):
+        if isinstance(item, dict):
+            yield from _item_events(index, item, HostItems())
+            yield {"type": "response.output_item.done", "output_index": index, "item": item}
+
+
+def _item_events(output_index: int, item: Json, host: HostItems) -> Iterator[Json]:
     """All of an item but its end, as far as it was not streamed."""
     where: Json = {"output_index": output_index, "item_id": item.get("id")}
     parts = list(_parts(item))
@@ -86,7 +93,7 @@ def item_events(output_index: int, item: Json, host: HostItems) -> Iterator[Json
             empty = {events.field: ""} if events is not None and isinstance(text, str) else {}
             yield {"type": f"{_PART_EVENTS[holder]}.added", **of_part, "part": part | empty}
         if events is not None and isinstance(text, str):
-            yield from _deltas(text, events, of_part)
+            yield {"type": events.delta, **of_part, "delta": text}
             yield {"type": events.done, **of_part, events.field: text}
             yield {"type": f"{_PART_EVENTS[holder]}.done", **of_part, "part": part}
 
@@ -100,7 +107,7 @@ def _of_terminal(response: Json, host: HostItems) -> Iterator[Json]:
         index = new if known is None else known
         new = max(new, index + 1)
         if index not in host.done and all(key.output_index != index for key in host.texts):
-            yield from item_events(index, entry, host)
+            yield from _item_events(index, entry, host)
             done = "response.output_item.done"
             yield {"type": done, "output_index": index, "item": entry}
 
@@ -128,18 +135,13 @@ def _rest(
     if not streamed and key not in host.parts:
         added = f"{_PART_EVENTS[holder]}.added"
         yield {"type": added, **where, "part": part | {events.field: ""}}
-    yield from _deltas(text[len(streamed) :], events, where)
+    yield {"type": events.delta, **where, "delta": text[len(streamed) :]}
 
 
 def _events_of(item: Json, holder: str, part: Json) -> TextEvents | None:
     if part.get("type") == "refusal":
         return responses.REFUSAL
     return _TEXTS.get((str(item.get("type")), holder))
-
-
-def _deltas(text: str, events: TextEvents, where: Json) -> Iterator[Json]:
-    for piece in at_markers(text, AT_ONCE):
-        yield {"type": events.delta, **where, "delta": piece}
 
 
 def _parts(item: Json) -> Iterator[tuple[str, int, Json]]:

@@ -47,11 +47,6 @@ class CallEmitter:
         """Whether the input of a custom tool has begun and not ended."""
         return self._input is not None and self._input.half
 
-    @property
-    def passes_arguments(self) -> bool:
-        """Whether arguments are written as they are, and some have been."""
-        return self._has_text and self._input is None
-
     def pass_on(self) -> None:
         """Write the arguments that have arrived since the last time."""
         for fragment in self.call.unsent() if self.opened else ():

@@ -41,6 +41,13 @@ class Choices:
             self.all_finished &= index in self._finishes
         return delta
 
+    def continue_first(self, kind: Literal["text", "reasoning"] | int) -> None:
+        """The first choice has more of a text or of a call, and nothing else."""
+        if isinstance(kind, str):
+            self._choice_of[kind] = 0
+        self._in_turn.add(0)
+        self.all_finished &= 0 in self._finishes
+
     def answers(self, index: int) -> bool:
         """Whether the text of this choice is the answer."""
         return self._choice_of.get("text", index) == index

@@ -5,16 +5,15 @@ Only the start of the text is held back, until it is known whether it is ``<thin
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from ...notes import Evidence
 from ...wire import chat_delta
 from ...wire.chat_calls import CallDelta, elements, read_delta
+from ...wire.chat_delta import SOURCES
 from ...wire.chat_text import reasoning
-from ...wire.frame_templates import KnownTemplate
 from ...wire.json_codec import string
 from .item_order import ItemOrder
-from .shortcut import Meaning, Shortcut, Target
 from .think_tags import SplitText, ThinkSplitter
 
 
@@ -31,29 +30,15 @@ class DeltaReader:
         self._moved = False
         self._cited: set[str] = set()
 
-    def only_text(self, target: Target, text: str) -> None:
-        """All of a delta that has nothing but one text."""
-        if target == "text":
+    def continued(self, what: Literal["text", "reasoning"] | int, text: str) -> None:
+        """A delta that has nothing but more of a text, or of the arguments of a call."""
+        if what == "text":
             self._content(text)
-        elif target == "reasoning":
+        elif what == "reasoning":
             self._reasoning(text)
-        elif isinstance(target, int):
+        elif isinstance(what, int):
             self.end_content()
-            self._items.call(CallDelta(target, "", "", text), whole=False)
-
-    def shortcut(self, template: KnownTemplate[Meaning]) -> Shortcut | None:
-        """The short way of frames that match, if their text only continues what is open."""
-        target, _ = template.meaning
-        splitter, part = self._splitter, self._items.open_part(target)
-        if part is None or (splitter is not None and not (target == "text" and splitter.skips(""))):
-            return None
-        return Shortcut(part, template, may_hold_tags=splitter is not None)
-
-    def passed(self, text: str) -> None:
-        """Count a text that took the short way."""
-        if self._splitter is not None:
-            self._splitter.skips(text)
-        self._items.passed(text)
+            self._items.call(CallDelta(what, "", "", text), whole=False)
 
     def delta(self, delta: dict[str, Any], index: int, *, whole: bool) -> None:
         if text := reasoning(delta):
@@ -79,8 +64,8 @@ class DeltaReader:
             self._evidence.note("ignored", "delta in an unknown field")
 
     def cite(self, holder: dict[str, Any]) -> None:
-        """The sources that Perplexity and xAI list, some again in every chunk."""
-        for source in chat_delta.citations(holder) if holder.get("citations") else ():
+        """The sources that hosts list, some again in every chunk."""
+        for source in chat_delta.citations(holder) if any(map(holder.get, SOURCES)) else ():
             if source["url"] not in self._cited:
                 self._cited.add(source["url"])
                 self._items.annotate([source])
@@ -97,7 +82,7 @@ class DeltaReader:
 
     def _content(self, content: str, *, whole: bool = False) -> None:
         splitter = self._splitter
-        if splitter is None:
+        if splitter is None or (not whole and splitter.skips(content)):
             self._items.text(content)
             return
         pieces = (

@@ -13,16 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...notes import Evidence
+from ...repair.declared_tools import ToolLookup
 from ...wire.chat_calls import Call, CallAssembler, CallDelta
 from ...wire.json_codec import dumps
-from ...wire.slices import Slices
 from ..request.validation import label
 from ..responses.event_writer import ProseKind, Writer
-from ..responses.open_part import OpenPart
 from ..turn_context import Tool, TurnContext
 from .call_emitter import CallEmitter
-from .shortcut import Target
-from .tool_lookup import ToolLookup
 
 PIECE = 64
 """Bytes that a text takes beside its characters while it waits."""
@@ -57,8 +54,6 @@ class ItemOrder:
         """Of the first that waits, once its name is known."""
         self._kind: ProseKind | None = None
         """Of the prose that was written last."""
-        self._target: Target | None = None
-        """What is open and was written last, if nothing waits."""
         self._called = False
         self.answered = False
         """Whether there is more than reasoning and blanks."""
@@ -123,9 +118,7 @@ class ItemOrder:
         self.answered |= kind != "reasoning"
         if not self._waiting:
             self._write(kind, text)
-            self._target = kind if self._summary is None else None
             return
-        self._target = None
         self.size += PIECE
         last = self._waiting[-1]
         if isinstance(last, _WaitingText) and last.kind == kind:
@@ -138,7 +131,6 @@ class ItemOrder:
         """Log probabilities of the text that comes next."""
         self.entries += _size(logprobs)
         self._logprobs += logprobs
-        self._target = None
 
     def drop_logprobs(self) -> None:
         """Those so far were not of the answer's text."""
@@ -169,26 +161,11 @@ class ItemOrder:
         elif call.closed and delta.arguments.strip():
             self._evidence.note("dropped", "arguments after the end of their call")
         self._advance()
-        is_open = self._emitter is not None and [*self._waiting] == [call]
-        self._target = delta.index if is_open and call is self._calls[0].at(delta.index) else None
 
-    def open_part(self, target: Target) -> OpenPart | None:
-        """The open text, if it is what a delta with this target continues."""
-        if target != self._target or not (self._emitter is None or self._emitter.passes_arguments):
-            return None
-        return self._writer.open_part
-
-    def passed(self, text: str) -> None:
-        """Count a text that was written into the `open_part`."""
-        self.size += len(text)
-        if self._emitter is not None:
-            self._emitter.call.add(text, sent=True)
-
-    def settling(self, *, cut: bool) -> Slices[None]:
+    def settle(self, *, cut: bool) -> None:
         """The turn is over: everything is written and closed; `cut` if it was cut short."""
-        self._target = None
         while self._waiting and self._step(final=True, cut=cut):
-            yield
+            pass
         if repeated := sum(calls.take_repeated() for calls in self._calls.values()):
             self._evidence.note("skipped", "head of a call like the one before", repeated)
         if self._called:
@@ -204,17 +181,11 @@ class ItemOrder:
             self._summary = None
         self._writer.close_item("incomplete" if cut else "completed")
 
-    def freeing(self) -> Slices[None]:
-        """Free the calls: see `emptied`."""
-        for calls in self._calls.values():
-            yield from calls.freeing()
-
     def abandon(self) -> None:
         """The turn has failed: what waits is dropped; the writer closes what is open."""
         opened = 1 if self._emitter is not None and self._emitter.opened else 0
         if len(self._waiting) > opened:
             self._evidence.note("dropped", "what waited in line", len(self._waiting) - opened)
-        self._target = None
         self._waiting.clear()
         self._blank.clear()
         self._logprobs.clear()
@@ -282,7 +253,8 @@ class ItemOrder:
         if kind == "text":
             self._writer.prose(kind, text, self._logprobs)
             self._logprobs = []
-            self._write_annotations()
+            if self._annotations:
+                self._write_annotations()
         else:
             self._writer.prose(kind, text)
 

@@ -1,31 +1,25 @@
 """The stages of a bridged reply, composed: ``bytes -> sse -> repair -> bridge -> frames``.
 
-Live streams, replies that came whole and the replay of a recorded flow all run this.  After
-an exception of a stage the caller has `fail` give the client its one terminal,
-`response.failed`, and feeds nothing more.
+Live streams, replies that came whole and the replay of a recorded flow all run this.  A reply that
+its upstream breaks off is broken off for the client, after what was held: clients ask again then,
+and some give up after `response.failed`.  After an exception of a stage the caller has `fail` give
+the client that terminal, and feeds nothing more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ...repair.chat_stream import ChatStreamRepair
-from ...repair.formats import AUTO
 from ...wire.body_form import BodyForm
-from ...wire.chat_end import broken_off, error_frame
-from ...wire.chat_text import emptied_completion
+from ...wire.chat_end import EARLY, broken_off
 from ...wire.errors import error_json, http_error
-from ...wire.json_codec import NotJson
-from ...wire.json_slices import reading, writing
-from ...wire.slices import Slices, drained
-from ...wire.sse import Frame, FrameSplitter, is_event_stream, joined, split
+from ...wire.json_codec import NotJson, dumps, loads
+from ...wire.reply_reader import TurnReader
+from ...wire.sse import DONE, Frame, FrameSplitter, frame_of, is_event_stream, joined, split
 from .converter import ReplyConverter
-from .whole_body import as_stream, is_completion
-
-Send = Callable[[list[Frame]], object] | None
-"""Takes the frames of a reply as they are written; None where they are not wanted."""
-_ENDED = object()
 
 
 class BridgePipeline:
@@ -38,24 +32,25 @@ class BridgePipeline:
         *,
         labelled: bool = True,
         max_document: int = 0,
+        breaks: bool = True,
     ) -> None:
         """`repair`: None if the reply is not to be repaired.  `labelled`, `max_document`: see
-        `BodyForm`."""
+        `BodyForm`.  `breaks`: whether the client's reply can be broken off; otherwise a break is
+        `response.failed`."""
         self.reply = reply
         self._events = reply.writer.events
         self._repair = repair
+        self._breaks = breaks
         self._form = BodyForm(labelled=labelled, max_document=max_document)
         self._splitter = FrameSplitter()
-        self.document: bytes | None = None
-        """The upstream's reply, where it has ended and is no event stream: to be read."""
+        self.read = TurnReader()
+        """Of the chunks of the upstream's reply, as they came and as they were repaired."""
+        self.broken = ""
+        """Why the client's reply has to break off now; empty if it need not."""
 
     def feed(self, data: bytes) -> list[Frame]:
         """A piece of the upstream's body."""
-        shortcut = None if self._splitter.held else self.reply.shortcut
-        text = shortcut.text_of(data) if shortcut is not None else None
-        if shortcut and text and (self._repair is None or self._repair.take_unread(data)):
-            shortcut.append(text, data)
-        elif self._form.streams:
+        if self._form.streams:
             self._take(data)
         else:
             self._take(self._form.feed(data))
@@ -66,29 +61,39 @@ class BridgePipeline:
 
     def close(self) -> list[Frame]:
         """The upstream's body has ended."""
-        self.document = self._form.document()
-        if self.document is not None:
-            return []
+        if (document := self._form.document()) is not None:
+            return self.convert_document(document)
         self._take(self._form.close())
         for frame in self._splitter.close():
             self._repair_frame(frame)
-        return self.conclude()
+        return self.conclude() if self.reply.settled else self._break_off(EARLY)
 
     def conclude(self) -> list[Frame]:
         """The turn is over; the end of the body is not waited for."""
         return self.reply.close(self._held())
 
     def give_up(self, error: str) -> list[Frame]:
-        """The upstream broke off.  After a fault in this, `fail` with the same words."""
-        last = error_frame(broken_off(error))
-        return self.reply.close(self._repair.feed(last) if self._repair else [last])
+        """The upstream broke off."""
+        return self._break_off(broken_off(error))
+
+    def _break_off(self, error: str) -> list[Frame]:
+        frames = self.reply.close(self._repair.break_off() if self._repair else ())
+        if self.reply.writer.ended:
+            return frames
+        if not self._breaks:
+            return frames + self.fail(error)
+        self.broken = error
+        return frames
 
     def fail(self, message: str) -> list[Frame]:
-        """A fault, of the upstream or in a stage: the end of the reply, if it has none yet."""
+        """A fault in a stage, or a reply that cannot be read: the end of the client's, if it has
+        none yet."""
         return self.reply.fail("server_error", message)
 
     def _held(self) -> Sequence[Frame]:
-        return self._repair.close() if self._repair else ()
+        held = self._repair.close() if self._repair else ()
+        self.read.take(None, held)
+        return held
 
     def _take(self, data: bytes) -> None:
         for frame in self._splitter.feed(data):
@@ -96,67 +101,47 @@ class BridgePipeline:
 
     def _repair_frame(self, frame: Frame) -> None:
         repaired = [frame] if self._repair is None else self._repair.feed(frame)
-        if len(repaired) == 1:
-            self.reply.take(repaired[0])
-        else:
-            drained(self._taking(repaired, frame))
-
-    def _taking(self, repaired: Sequence[Frame], frame: Frame) -> Slices[None]:
-        """The frames that repair made of one of the upstream's."""
+        self.read.take(frame, repaired)
         if len(repaired) > 1 and frame.is_done:
-            yield from self.reply.closing(repaired)
+            self.reply.take_last(repaired)
             return
         for each in repaired:
             self.reply.take(each)
-            yield
 
-    # A reply that came whole, in slices
+    # A reply that came whole
 
-    def reading_whole(self, body: bytes, send: Send) -> Slices[None]:
+    def convert(self, body: bytes) -> list[Frame]:
         """The whole reply: a ``chat.completion``, or, from an upstream that always streams, an
         event stream; any other body fails the turn."""
-        if send is not None:
-            send(self.reply.open())
-        if is_event_stream(body):
-            yield from self._feeding(split(body), send)
-        else:
-            yield from self.reading_document(body, send)
+        frames = self.reply.open()
+        if not is_event_stream(body):
+            return frames + self.convert_document(body)
+        for frame in split(body):
+            self._repair_frame(frame)
+        return frames + self.conclude()
 
-    def reading_document(self, body: bytes, send: Send) -> Slices[None]:
-        """A body that is no event stream, once the reply is open."""
+    def convert_document(self, body: bytes) -> list[Frame]:
+        """A body that is no event stream, once the reply is open: each of its choices is one chunk,
+        which repair may replace by several."""
         try:
-            value = yield from reading(body)
+            value = loads(body)
         except NotJson:
-            frames = self.fail("The upstream's answer is not JSON.")
-            if send is not None:
-                send(frames)
-            return
-        may_leak = self._repair is not None and is_completion(value)
-        if may_leak and (yield from AUTO.widest.holding_marker(body)):
-            yield from self._feeding(as_stream(value), send)
-        else:
-            yield from self._sending(self.reply.message(value), send)
-        yield from emptied_completion(value)
+            return self.fail("The upstream's answer is not JSON.")
+        for each in by_choice(value):
+            self._repair_frame(frame_of(each))
+        self._repair_frame(DONE)
+        return self._events.drain()
 
-    def _feeding(self, frames: Iterable[Frame], send: Send) -> Slices[None]:
-        for frame in frames:
-            repaired = self._repair.feed(frame) if self._repair else [frame]
-            yield from self._sending(self._taking(repaired, frame), send)
-        yield from self._sending(self.reply.closing(self._held()), send)
 
-    def _sending(self, work: Slices[None], send: Send) -> Slices[None]:
-        """Send what each step of the work has written."""
-        events, works = self._events, True
-        while works:
-            works = next(work, _ENDED) is not _ENDED
-            if send is None:
-                events.clear()
-            else:
-                while events.step():
-                    send(events.written())
-                    yield
-                send(events.written())
-            yield
+def by_choice(completion: Any) -> list[Any]:
+    """A completion of several choices as one for each of them."""
+    choices = completion.get("choices") if isinstance(completion, dict) else None
+    if not isinstance(choices, list) or len(choices) < 2:
+        return [completion]
+    return [
+        completion | {"choices": [{"index": at} | value if isinstance(value, dict) else value]}
+        for at, value in enumerate(choices)
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +156,7 @@ class Answer:
     """The header of an error; empty for none."""
 
 
-def answering(
+def answer(
     reply: ReplyConverter,
     body: bytes,
     *,
@@ -179,7 +164,7 @@ def answering(
     stream: bool,
     retry_after: str = "",
     repair: ChatStreamRepair | None = None,
-) -> Slices[Answer]:
+) -> Answer:
     """Convert the upstream's `body`, which came with `status` and the header `retry_after`, for a
     client that asked for a `stream` or did not."""
     if not 200 <= status < 300:
@@ -187,13 +172,17 @@ def answering(
         error = http_error(status, body, retry_after=retry_after)
         sent = error.status if status >= 400 else 502
         return Answer(sent, error.body, retry_after=error.retry_after)
-    frames: list[Frame] = []
-    yield from BridgePipeline(reply, repair).reading_whole(body, frames.extend if stream else None)
+    if stream and not body.strip():
+        return failed(EARLY)
+    reply.writer.events.wanted = stream
+    frames = BridgePipeline(reply, repair).convert(body)
+    if not reply.writer.ended:
+        return failed(EARLY)
     if stream:
         return Answer(200, joined(frames), stream=True)
     if reply.error is not None:
         return failed(reply.error.message, code=reply.error.code)
-    return Answer(200, (yield from writing(reply.response)))
+    return Answer(200, dumps(reply.response))
 
 
 def failed(message: str, *, code: str = "server_error") -> Answer:

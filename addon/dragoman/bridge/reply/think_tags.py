@@ -57,12 +57,12 @@ class ThinkSplitter:
 
     def whole(self, text: str, *, asked_for: bool) -> list[SplitText]:
         """The pieces of a whole text; `asked_for`: reasoning was."""
-        first = _TAG.search(text) if self._at is _At.START else None
+        first = _TAG.search(text) if asked_for and self._at is _At.START else None
         if first is None or not (stray := _STRAY.match(text, first.start())):
             return self.feed(text)
         self._at, self.stray = _At.TEXT_ALONE, True
         before, after = text[: first.start()].strip(), text[stray.end() :].lstrip()
-        pieces: list[SplitText] = [("reasoning" if asked_for else "text", before), ("text", after)]
+        pieces: list[SplitText] = [("reasoning", before), ("text", after)]
         return [piece for piece in pieces if piece[1]]
 
     def feed(self, text: str) -> list[SplitText]:

@@ -8,14 +8,13 @@ client's request.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...notes import Evidence
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, array, dumps
-from ...wire.slices import Slices
 from ..conversation import (
     AssistantText,
     ConversationItem,
@@ -41,28 +40,33 @@ text upstream."""
 
 
 def chat_messages(
-    request: RequestObject, toolbox: Toolbox, evidence: Evidence, earlier: Sequence[Json] = ()
-) -> Slices[list[Json]]:
+    request: RequestObject,
+    toolbox: Toolbox,
+    names: ToolNames,
+    evidence: Evidence,
+    earlier: Sequence[Json] = (),
+) -> Generator[None, None, list[Json]]:
     """The messages of a Responses request's ``instructions``, the items of an `earlier`
     conversation, and its ``input``, which may then be missing. Tools that items declare are added
-    to `toolbox`. Raises `Refused`."""
-    layout = _Layout(toolbox.family, evidence)
+    to `toolbox`, earlier calls that get another id to `names`.  Yields after each item.
+    Raises `Refused`."""
+    layout = _Layout(toolbox.family, names, evidence)
     if instructions := request.string("instructions"):
-        yield from layout.feed(InputMessage("system", instructions))
+        layout.feed(InputMessage("system", instructions))
     value = request.get("input")
     reader = Reader(toolbox, evidence)
     for path, item in _items(earlier, value, request.at("input")):
         for piece in reader.read(item, path):
-            yield from layout.feed(piece)
+            layout.feed(piece)
         yield
     if isinstance(value, str):
-        yield from layout.feed(InputMessage("user", value))
+        layout.feed(InputMessage("user", value))
     elif value is None and not earlier:
         raise missing(request.at("input"))
     elif value is not None and not isinstance(value, list):
         raise wrong_type(value, "a string or an array", request.at("input"))
-    yield from layout.end_reply()
-    if messages := (yield from layout.history.end_segment()):
+    layout.end_reply()
+    if messages := layout.history.end_segment():
         return messages
     raise Refused("'input' says nothing.", param="input")
 
@@ -105,10 +109,9 @@ class _Reply:
 class _Layout:
     """Pieces in, messages out, both in the client's order."""
 
-    def __init__(self, family: Family, evidence: Evidence) -> None:
+    def __init__(self, family: Family, names: ToolNames, evidence: Evidence) -> None:
         self._family = family
         self._evidence = evidence
-        names = ToolNames(family.bridged, evidence)
         self.history = ChatHistory(family.bridged, names, evidence)
         self._reply = _Reply()
         self._call_ids: dict[str, str] = {}
@@ -116,7 +119,7 @@ class _Layout:
         self._last_outputs: dict[str, _OutputKey] = {}
         """By the id of their call, since its latest one."""
 
-    def feed(self, piece: ConversationItem) -> Slices[None]:
+    def feed(self, piece: ConversationItem) -> None:
         match piece:
             case InputMessage():
                 message = self._message(piece)
@@ -126,15 +129,15 @@ class _Layout:
                 return
             case _:
                 if self._reply.ends_before(piece):
-                    yield from self.end_reply()
+                    self.end_reply()
                     self._reply = _Reply()
                 self._add(piece)
                 return
         if message is not None:
-            yield from self.end_reply()
-            yield from self.history.feed(message)
+            self.end_reply()
+            self.history.feed(message)
         elif isinstance(piece, ToolOutput):  # a client has asked for a reply with it
-            yield from self.end_reply()
+            self.end_reply()
             self.history.interrupt()
 
     def _add(self, piece: _OfAssistant) -> None:
@@ -180,7 +183,7 @@ class _Layout:
             self._last_outputs[call_id] = key
         return {"role": "tool", "tool_call_id": call_id, "content": content}
 
-    def end_reply(self) -> Slices[None]:
+    def end_reply(self) -> None:
         """Send the assistant's message; with calls and no text, its content is "": some templates
         print a null as None."""
         reply = self._reply
@@ -191,7 +194,7 @@ class _Layout:
         if not lines and not reply.calls:
             if reply.thoughts:
                 self._evidence.note("dropped", "reasoning that led to nothing")
-                yield from self.history.skip_reply()
+                self.history.skip_reply()
             return
         message: Json = {"role": "assistant", "content": "\n".join(lines)}
         reasoning, wanted = _BREAK.join(reply.thoughts), self._family.reasoning
@@ -201,7 +204,7 @@ class _Layout:
             self._evidence.note("left out", "reasoning")
         if reply.calls:
             message["tool_calls"] = [_tool_call(call) for call in reply.calls]
-        yield from self.history.feed(message)
+        self.history.feed(message)
 
 
 def _tool_call(call: ToolCall) -> Json:

@@ -16,7 +16,6 @@ from typing import Any
 from ...notes import Evidence
 from ...wire.chat_text import reasoning
 from ...wire.json_codec import Json
-from ...wire.slices import Slices
 
 _PARTS: Mapping[str, str] = {
     **dict.fromkeys(("input_text", "text", "input_image", "image_url"), "user"),
@@ -26,7 +25,7 @@ _PARTS: Mapping[str, str] = {
 """The role of a content part in the place of an item."""
 
 
-def forming(body: object, evidence: Evidence | None = None) -> Slices[Any]:
+def formed(body: object, evidence: Evidence | None = None) -> Any:
     """`body` as the Responses API has it; what is not clear stays, to be refused."""
     if not isinstance(body, dict):
         return body
@@ -34,7 +33,7 @@ def forming(body: object, evidence: Evidence | None = None) -> Slices[Any]:
     changed = shapes.fields(body)
     value = changed.get("input", body.get("input"))
     if isinstance(value, list):
-        items = yield from shapes.items(value)
+        items = shapes.items(value)
         if items is not value:
             changed["input"] = items
     if not changed:
@@ -107,7 +106,7 @@ class _Shapes:
 
     # Items
 
-    def items(self, items: list[Any]) -> Slices[list[Any]]:
+    def items(self, items: list[Any]) -> list[Any]:
         """The converted items; the same list if nothing changes."""
         formed: list[Any] | None = None
         for index, item in enumerate(items):
@@ -116,7 +115,6 @@ class _Shapes:
                 formed = items[:index]
             if formed is not None:
                 formed += [item] if meant is None else meant
-            yield
         return items if formed is None else formed
 
     def _item(self, item: Json) -> list[Any] | None:

@@ -7,22 +7,23 @@ change the meaning, refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal
 
 from ...notes import Evidence
+from ...repair.declared_tools import DeclaredTools
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, array, objects
 from ...wire.responses import refers
-from ...wire.slices import Slices
-from ...wire.usage import estimating
-from ..cure.chat_request import SAMPLING, curing
+from ...wire.usage import estimated_tokens
+from ..cure.chat_request import SAMPLING, cure_request
+from ..cure.tool_names import ToolNames
 from ..model_families import Family, family_of
 from ..turn_context import TurnContext
 from .chat_messages import chat_messages
-from .chat_shapes import forming
+from .chat_shapes import formed
 from .toolbox import Toolbox, tool_fields
 from .validation import (
     RequestObject,
@@ -34,11 +35,6 @@ from .validation import (
     wrong_type,
 )
 
-MAX_TOOLS = 20_000
-"""Tools of a request: those that the reply may call are searched at once; hosts take a few
-hundred."""
-MAX_ITEMS = 800_000
-"""Items of a request's ``input``: each takes a kilobyte of memory until it has been sent."""
 SUMMARY_PROMPT = (
     "Write a summary of this conversation. Whoever reads it continues the work and knows nothing "
     "else of it. Say what the user wants, in their words where these matter; what has been done, "
@@ -53,49 +49,54 @@ class Conversion:
     chat: Json
     """The chat completions body, in its order."""
     turn: TurnContext
+    names: ToolNames
 
-    @property
-    def declaring(self) -> Json:
-        """What says which calls the reply may hold: a choice of none is not sent without tools."""
-        return {**self.chat, "tool_choice": self.turn.request.get("tool_choice")}
+    def declared(self) -> DeclaredTools:
+        """The calls that the reply may hold: a choice of none is not sent without tools."""
+        choice = self.turn.request.get("tool_choice")
+        tools = DeclaredTools.of_request({**self.chat, "tool_choice": choice})
+        return self.names.with_aliases(tools)
 
 
-def converting(
+def convert_request(
     body: object,
     *,
     unsupported: Literal["drop", "error"],
     evidence: Evidence,
     earlier: Sequence[Json] | None = None,
-) -> Slices[Conversion]:
+) -> Generator[None, None, Conversion]:
     """The chat request of a Responses request (`body`, any JSON value).
 
     `unsupported` says what becomes of tools no chat upstream can serve.  `earlier` are the
-    items of the responses that it continues; None if responses are not kept.  Raises
-    `Refused`, and nothing else, for what is malformed or cannot be served.
+    items of the responses that it continues; None if responses are not kept.  Yields
+    where others may have their turn.  Raises `Refused`, and nothing else, for what is malformed
+    or cannot be served.
     """
-    request = _checked((yield from forming(body, evidence)), stores=earlier is not None)
+    request = _checked(formed(body, evidence), stores=earlier is not None)
     model = request.required_string("model")
     family = family_of(model)
     toolbox = Toolbox(family, unsupported=unsupported, evidence=evidence)
     for tool in request.array("tools"):
         toolbox.declare([tool])
         yield
-    messages = yield from chat_messages(request, toolbox, evidence, earlier or ())
-    effort = yield from _effort(request, earlier or ())
+    names = ToolNames(family.bridged, evidence)
+    messages = yield from chat_messages(request, toolbox, names, evidence, earlier or ())
+    effort = _effort(request, earlier or ())
     if summary := _asks_for_summary(request):
         evidence.note("asked for a summary", "instead of the turn")
         messages.append({"role": "user", "content": SUMMARY_PROMPT})
     fields = {} if summary else tool_fields(request, toolbox, evidence) | _text(request)
     fields |= _limits_and_reasoning(request, effort, family, evidence) | _settings(request)
     # The history is in the form that hosts take.
-    cured = yield from curing({"model": model} | fields, family.bridged, evidence)
+    cured = yield from cure_request({"model": model} | fields, family.bridged, evidence)
     _record_ignored(request, evidence)
     chat = {"model": model, "messages": messages} | cured.request
-    size = yield from estimating(chat)
+    yield
+    size = estimated_tokens(chat)
     echoed = {name: value for name, value in request.values.items() if name != "input"}
     thinks = effort != "none" and (effort is not None or request.get("reasoning") is not None)
     turn = TurnContext(echoed, model, "stream" in chat, toolbox.tools, thinks, size, summary)
-    return Conversion(chat, turn)
+    return Conversion(chat, turn, names)
 
 
 def without_stored(body: object) -> object:
@@ -108,8 +109,8 @@ def without_stored(body: object) -> object:
 
 
 def _checked(body: object, *, stores: bool) -> RequestObject:
-    """The request.  Refuses one without a model, what only a provider that stores and schedules
-    responses can do, and more tools or items than are converted."""
+    """The request.  Refuses one without a model, and what only a provider that stores and schedules
+    responses can do."""
     if not isinstance(body, dict):
         raise Refused("The request body must be a JSON object.", code="invalid_type")
     request = RequestObject(body)
@@ -122,14 +123,6 @@ def _checked(body: object, *, stores: bool) -> RequestObject:
             raise _unservable(name, reason)
     if (previous := request.string("previous_response_id")) and not stores:
         raise previous_not_found(previous)
-    for name, limit in (("tools", MAX_TOOLS), ("input", MAX_ITEMS)):
-        if (length := len(array(request.get(name)))) > limit:
-            raise Refused(
-                f"Invalid '{name}': array too long. Expected an array with maximum length "
-                f"{limit:,}, but got an array with length {length:,} instead.",
-                param=name,
-                code="array_above_max_length",
-            )
     return request
 
 
@@ -150,11 +143,10 @@ def _asks_for_summary(request: RequestObject) -> bool:
     return bool(last) and last[0].get("type") == "compaction_trigger"
 
 
-def _effort(request: RequestObject, earlier: Sequence[Json]) -> Slices[str | None]:
+def _effort(request: RequestObject, earlier: Sequence[Json]) -> str | None:
     """The latest reasoning effort that the client asks for.  Codex sets it by items, too, and
     sends numbers."""
     for item in chain(reversed(array(request.get("input"))), reversed(earlier)):
-        yield
         if isinstance(item, dict) and item.get("type") == "configuration_update":
             reasoning = item.get("reasoning")
             effort = reasoning.get("effort") if isinstance(reasoning, dict) else None

@@ -30,7 +30,7 @@ _SEALED = re.compile(r"gAAAA\S*|[A-Za-z0-9+/_-]{120,}={0,2}")
 LEFT_OUT = "(data left out)"
 _MEDIA = ("image", "audio", "video", "media", "resource", "input_audio")
 _DESCRIBING = (*_MEDIA_TYPES, "format", "uri")
-_BASE64 = re.compile(r"[A-Za-z0-9+/_\s-]*={0,2}\s*")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_\s-]*+={0,2}\s*")
 _ALWAYS_DATA = ("b64_json", "encrypted_content")
 
 

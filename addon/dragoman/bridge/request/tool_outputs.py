@@ -13,7 +13,7 @@ from typing import Any
 from ...notes import Evidence
 from ...wire.json_codec import NotJson, dumps, loads
 from ..conversation import ContentPart
-from .content import notice, text_or_media
+from .content import NO_AUDIO, notice, text_or_media
 from .images import image_url, is_image, json_without_data
 from .validation import RequestObject
 
@@ -90,6 +90,9 @@ def _read(parts: list[Any], evidence: Evidence) -> str | list[ContentPart]:
     for part in parts:
         line = notice(RequestObject(part), evidence) if isinstance(part, dict) else None
         read = _part(part) if line is None else line
+        if isinstance(read, dict) and read["type"] == "input_audio":
+            evidence.note("left out", "part input_audio")
+            read = line = NO_AUDIO  # moved to a user's message, as images are, it would be a 400
         if isinstance(read, dict):
             media.append(read)
             continue

@@ -108,8 +108,10 @@ def without_encrypted(schema: Any) -> Any:
     for key, value in schema.items():
         if key == "properties" and isinstance(value, dict):
             plain[key] = {name: without_encrypted(each) for name, each in value.items()}
+        elif isinstance(value, (dict, list)) and key not in _VALUES:
+            plain[key] = without_encrypted(value)
         elif key != "encrypted" or not isinstance(value, bool):
-            plain[key] = value if key in _VALUES else without_encrypted(value)
+            plain[key] = value
     return plain
 
 

@@ -12,29 +12,26 @@ expressed:
   that anything cuts, is left: it gets no event of its end, and the response's ``output``
   lists it as ``incomplete``;
 - the terminal's ``output`` lists the items that were closed or left, and by then all are.
-
-From the response and its `Writer.writing_cuts`, `event_replay` makes the same events again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Container, Sequence
+from typing import Literal
 
+from ...wire.chat_calls import renumbered
 from ...wire.chat_end import IncompleteReason
 from ...wire.error_codes import official_code
 from ...wire.errors import UpstreamError
-from ...wire.json_codec import Json, dumps
-from ...wire.json_slices import writing
+from ...wire.json_codec import Json
 from ...wire.responses import item_id
-from ...wire.slices import Slices, emptied
 from ...wire.sse import DONE
 from ..envelope import MAX_SEALED, seal
 from ..turn_context import Tool
 from . import output_items as items
 from .dialects import Dialect
 from .event_queue import EventQueue
-from .open_part import ANNOTATION, HEARTBEAT, OpenPart
+from .open_part import OpenPart
 from .output_items import ARGUMENTS, INPUT, TEXT, StreamedPart
 
 ProseKind = Literal["text", "refusal", "reasoning"]
@@ -57,29 +54,29 @@ class Writer:
         *,
         clock: Callable[[], float],
         prior: Sequence[Json] = (),
+        called: Container[str] = (),
     ) -> None:
         """`response` is the first `snapshot`; `prior` are the items that it has already, if it
-        continues."""
+        continues; `called` has the call ids of the conversation before it."""
         self._dialect = dialect
         self._clock = clock
         self._response = response
         self._output: list[Json] = response["output"]
         self._output += prior
-        self._prior = len(prior)
         self._id = response["id"].removeprefix("resp_")
         self.started = self.ended = False
         """Whether the first event has been written, and the terminal one."""
         self.events = EventQueue()
         self.characters = 0
         """How much text has been written, for an estimate of its tokens."""
+        self._opening_size = 0
+        """Bytes of the first events."""
         self.unsealed = False
         """Whether a reasoning was too long to be sealed."""
         self.open_part: OpenPart | None = None
-        self._cuts: list[Any] = []
-        """Of each text its `DeltaCuts`, with the text once that has ended; of a structured call its
-        name and arguments; heartbeats in between."""
-        self._error: Json | None = None
         self._call_ids = {item["call_id"] for item in prior if "call_id" in item}
+        self._called = called
+        self._numbers: dict[str, int] = {}
         self._required: list[Json] = []
         self._prose: dict[ProseKind, StreamedPart] = {
             "text": TEXT,
@@ -92,28 +89,9 @@ class Writer:
         """The response object; its ``output`` holds the items that have ended."""
         return self._response | {"output": list(self._output)}
 
-    def writing_cuts(self) -> Slices[bytes]:
-        """What `event_replay` needs beside the `response`, once that has ended: JSON."""
-        how = {"dialect": self._dialect.name, "prior": self._prior, "error": self._error}
-        written = []
-        for cut in self._cuts:
-            of_text = isinstance(cut, tuple)
-            written.append((yield from cut[0].writing(cut[1]) if of_text else writing(cut)))
-            yield
-        return b"".join((dumps(how)[:-1], b',"cuts":[', b",".join(written), b"]}"))
-
     @property
     def in_text(self) -> bool:
         return self.open_part is not None and self.open_part.part is TEXT
-
-    def freeing(self) -> Slices[None]:
-        """Free the items: see `emptied`."""
-        for item in self._output:
-            for part in item["content"] if item["type"] == "message" else ():
-                yield from emptied(part.get("logprobs", []))
-        yield from emptied(self._output)
-        yield from emptied(self._required)
-        yield from emptied(self._cuts)
 
     # The response
 
@@ -122,24 +100,23 @@ class Writer:
         if not self.started:
             self.started = True
             response = self.response
-            self.events.add_later("response.created", response=response)
-            self.events.add_later("response.in_progress", response=response)
+            self.events.add("response.created", response=response)
+            self.events.add("response.in_progress", response=response)
+            self._opening_size = sum(len(frame.raw) for frame in self.events.frames)
 
     def heartbeat(self) -> None:
         """An event without news; none before the start or after the end.  Fields of the request
         that may be megabytes of tools are not repeated."""
         if self.ended or not self.started:
             return
-        if self._dialect.ping or self.open_part is None:
-            self.open_part.cuts.add(HEARTBEAT) if self.open_part else self._cuts.append(HEARTBEAT)
         if self._dialect.ping:
             self.events.add("ping")
         elif self.open_part is not None:
             self.open_part.append("")
         else:
-            large = self.events.first_size + self.characters > LARGE
+            large = self._opening_size + self.characters > LARGE
             without: Json = {"tools": [], "instructions": None} if large else {}
-            self.events.add_later("response.in_progress", response=self.response | without)
+            self.events.add("response.in_progress", response=self.response | without)
 
     def complete(self, usage: Json) -> None:
         """The turn is whole; see `Dialect.required_action`."""
@@ -154,7 +131,7 @@ class Writer:
         }
         self._response |= {"status": "incomplete", "usage": usage, "required_action": action}
         event = "response.required_action"
-        self.events.add_later(event, response=self._response, required_action=action)
+        self.events.add(event, response=self._response, required_action=action)
         self._end("response.completed", "incomplete", usage)
 
     def incomplete(self, reason: IncompleteReason, usage: Json) -> None:
@@ -163,25 +140,39 @@ class Writer:
         self._response["incomplete_details"] = {"reason": reason}
         self._end("response.incomplete", "incomplete", usage)
 
-    def cancel(self, usage: Json) -> None:
-        """The client has cancelled the turn.  The API has no event for that; clients stop at any
-        terminal, and read the status."""
-        self.close_item("incomplete")
-        self._end("response.incomplete", "cancelled", usage)
-
     def fail(self, error: UpstreamError, usage: Json) -> None:
         """The turn failed: an `error` event in both shapes clients read, then the terminal."""
-        fields = {"code": error.code, "message": error.message, "param": error.param}
-        self._error = {"type": error.type, **fields, "open": self.open_part is not None}
         self._leave_item()
-        self.events.add("error", **fields, error={"type": error.type, **fields})
+        self._error_event(error)
         code = error.code if self._dialect.every_error_code else official_code(error.code)
         self._response["error"] = {"code": code, "message": error.message}
         self._end("response.failed", "failed", usage)
 
+    def _error_event(self, error: UpstreamError) -> None:
+        fields = {"code": error.code, "message": error.message, "param": error.param}
+        self.events.add("error", **fields, error={"type": error.type, **fields})
+
+    def end_again(self, ended: Json, events: int) -> None:
+        """The end of a response that is written once more: `ended` is the whole response, which had
+        so many `events`, if that is known."""
+        error, action = ended.get("error"), ended.get("required_action")
+        if error:
+            self._leave_item()
+        ends = 1 + bool(error) + bool(action)
+        self.events.number = max(self.events.number, events - ends)
+        if error:
+            self._error_event(UpstreamError(error["message"], "server_error", error["code"]))
+        if action:
+            fields = {"response": ended, "required_action": action}
+            self.events.add("response.required_action", **fields)
+        self._response = ended
+        completed = action or ended["status"] == "completed"
+        event = "response.completed" if completed else "response.incomplete"
+        self._end("response.failed" if error else event, ended["status"], ended["usage"])
+
     def _end(self, event: str, status: str, usage: Json) -> None:
         self._response |= {"status": status, "usage": usage}
-        self.events.add_later(event, response=self._response)
+        self.events.add(event, response=self._response)
         if self._dialect.done_marker:
             self.events.frames.append(DONE)
         # A client that has received any of them may ask for the response.
@@ -195,7 +186,7 @@ class Writer:
         part, opened = self._prose[kind], self.open_part
         if opened is None or opened.part is not part:
             opened = self._enter(part)
-        opened.append_any(delta, logprobs)
+        opened.append(delta, logprobs)
 
     def annotate(self, annotation: Json) -> None:
         """An annotation of the text in the open text part."""
@@ -208,7 +199,6 @@ class Writer:
             annotation=annotation,
         )
         opened.annotations.append(annotation)
-        opened.cuts.add(ANNOTATION)
 
     def _enter(self, part: StreamedPart) -> OpenPart:
         """Open `part`: in the open item if that is of its kind, else in a new one."""
@@ -230,7 +220,7 @@ class Writer:
     def call_delta(self, delta: str) -> None:
         """More of the arguments, or of the custom input, of the open call."""
         assert self.open_part is not None and self.open_part.part.item == "call"
-        self.open_part.append_any(delta, ())
+        self.open_part.append(delta)
 
     def whole_call(self, fields: Json, tool: Tool, wanted_id: str, arguments: str) -> None:
         """A call whose item carries a structure, and no text to stream.  It is completed unless
@@ -238,9 +228,8 @@ class Writer:
         self.close_item()
         status = fields.get("status", "completed")
         call_id = self._call_id(wanted_id)
-        item = self._add_item(fields | {"call_id": call_id, "status": "in_progress"}, whole=True)
+        item = self._add_item(fields | {"call_id": call_id, "status": "in_progress"})
         self.characters += len(arguments)
-        self._cuts.append({"name": tool.name, "arguments": arguments})
         self._require(call_id, {"name": tool.name, "arguments": arguments})
         self._item_done(item, status)
 
@@ -248,17 +237,21 @@ class Writer:
         """The summary from which the conversation continues, sealed in an item."""
         self.close_item()
         self.characters += len(summary)
-        self._cuts.append({"compaction": len(summary)})
         fields = {"type": "compaction", "encrypted_content": seal(summary)}
-        self._item_done(self._add_item(fields, whole=True), "completed")
+        self._item_done(self._add_item(fields), "completed")
 
     def _call_id(self, wanted: str) -> str:
-        """The upstream's id, unless it is empty or an earlier call of this response has it."""
+        """The upstream's id, unless it is empty or an earlier call has it."""
         call_id = wanted or f"call_{self._id}_{len(self._output)}"
-        while call_id in self._call_ids:
+        if call_id in self._called:
+            call_id = renumbered(call_id, self._has_called, self._numbers) or call_id
+        while self._has_called(call_id):
             call_id = f"{call_id}_{len(self._output)}"
         self._call_ids.add(call_id)
         return call_id
+
+    def _has_called(self, call_id: str) -> bool:
+        return call_id in self._call_ids or call_id in self._called
 
     # Items and parts
 
@@ -291,23 +284,19 @@ class Writer:
             self._output.append(self.open_part.item)
             self.open_part = None
 
-    def _add_item(self, fields: Json, *, whole: bool = False) -> Json:
-        """`whole`: nothing in it changes any more but its status."""
+    def _add_item(self, fields: Json) -> Json:
         index = len(self._output)
         kind = fields["type"]
         own_id = fields["call_id"] if kind == "tool_call" else item_id(kind, f"{self._id}_{index}")
         item = {"id": own_id, "type": kind, "status": "in_progress", **fields}
         event = "response.output_item.added"
-        if whole:
-            self.events.add_final(event, output_index=index, item=dict(item))
-        else:
-            self.events.add(event, output_index=index, item=item)
+        self.events.add(event, output_index=index, item=item)
         return item
 
     def _item_done(self, item: Json, status: ItemStatus) -> None:
         item["status"] = status
         index = len(self._output)
-        self.events.add_final("response.output_item.done", output_index=index, item=item)
+        self.events.add("response.output_item.done", output_index=index, item=item)
         self._output.append(item)
 
     def _begin_part(self, item: Json, part: StreamedPart) -> OpenPart:
@@ -322,7 +311,6 @@ class Writer:
     def _stream(self, item: Json, part: StreamedPart, where: Json) -> OpenPart:
         """Have text written into this part, which lies at `where`."""
         self.open_part = OpenPart(item, part, where, self.events)
-        self._cuts.append(self.open_part.cuts)  # `_fill` puts the whole in its place
         return self.open_part
 
     def _close_part(self, opened: OpenPart) -> str:
@@ -333,18 +321,16 @@ class Writer:
             done["logprobs"] = opened.logprobs
         elif part is ARGUMENTS:
             done["name"] = opened.item.get("function", opened.item)["name"]
-        self.events.add_final(part.text.done, **opened.where, **done)
+        self.events.add(part.text.done, **opened.where, **done)
         if part.done:
             whole = opened.item[part.holder][-1]
-            self.events.add_final(part.done, **opened.where, part=whole)
+            self.events.add(part.done, **opened.where, part=whole)
         return text
 
     def _fill(self, opened: OpenPart) -> str:
         """Put the text that was written into the item; returns it."""
         text = opened.fill()
         self.characters += len(text)
-        self._cuts[-1] = opened.cuts, text
-        self.events.long_texts.add(text)
         return text
 
     def _require(self, call_id: str, call: Json, kind: str = "function") -> None:

@@ -6,17 +6,15 @@ It shows the client's side.
 
 from __future__ import annotations
 
-from ...notes import Evidence
+from ...notes import Evidence, TurnFacts
 from ...wire.json_codec import string
-from ...wire.slices import drained
+from ...wire.reply_reader import read_reply
 from ...wire.usage import Counts
-from ..exchange import Exchange, Timing
+from ..exchange import Exchange, Side, Timing
 from ..outcome import Outcome, outcome_of, what_was_done
-from ..parse.frames import Side, moment
 from ..parse.reply import first_token, parse_reply
-from ..parse.request import parse_request
+from ..parse.request import model_asked, parse_request
 from ..parse.values import ParsedCall, ParsedChoice, ParsedReply, Prose
-from ..summary import model_asked, summarizing_both
 from .page import (
     WIDTH,
     Line,
@@ -89,10 +87,11 @@ def _outcome(exchange: Exchange) -> Outcome:
     """An earlier Dragoman did not record it."""
     if exchange.outcome is not None:
         return exchange.outcome
-    sides = (exchange.upstream_reply, b""), (exchange.client_reply, b"")
-    summary = drained(summarizing_both(*sides))
+    sides = exchange.upstream_reply, exchange.client_reply
+    upstream, client = (read_reply(side).facts for side in sides)
     broken = "connection broken" if exchange.error else ""
-    return outcome_of(summary, Evidence(), status=exchange.status, broken=broken)
+    facts = TurnFacts(upstream, client)
+    return outcome_of(facts, Evidence(), status=exchange.status, broken=broken)
 
 
 def _done(exchange: Exchange) -> Page:
@@ -228,7 +227,7 @@ def _first_token(exchange: Exchange) -> float | None:
     )
     for side, body in sides:
         if (offset := first_token(body)) is not None:
-            return moment(exchange.timing, offset, side)
+            return exchange.timing.moment(offset, side)
     return None
 
 

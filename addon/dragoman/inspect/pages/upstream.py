@@ -12,8 +12,8 @@ from ...wire.chat_calls import elements, read_delta
 from ...wire.json_codec import Json, string
 from ...wire.responses import DELTAS
 from ...wire.sse import is_event_stream
-from ..exchange import Exchange
-from ..parse.frames import NumberedFrame, Side, gap_in, head_and_tail, moment
+from ..exchange import Exchange, Side
+from ..parse.frames import NumberedFrame, gap_in, head_and_tail
 from .page import Line, Page, clean, count, joined, nothing, one_line, pretty, size
 
 MAX_SHOWN = 8_000
@@ -71,7 +71,7 @@ class Margins:
 
     def of(self, placed: NumberedFrame) -> str:
         end = placed.end + (self._shift if placed.end > self._gap_end else 0)
-        return margin(placed, moment(self._timing, end, self._side))
+        return margin(placed, self._timing.moment(end, self._side) if self._timing else None)
 
 
 def margin(placed: NumberedFrame, at: float | None = None) -> str:

@@ -7,15 +7,13 @@ the end, where a stream says how it ended.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 from ...wire.json_codec import NotJson, loads
 from ...wire.sse import Frame, FrameSplitter
-from ..exchange import Timing
 
 MAX_FRAMES = 30_000
 MAX_BYTES = 12 * 1024 * 1024
@@ -23,7 +21,6 @@ _TAIL = 48 * 1024
 """Bytes at the end of a longer body that are read."""
 _SLICE = 256 * 1024
 _GAP = re.compile(rb"\n\n: \d+ bytes were not kept, see dragoman_keep\n\n")
-Side = Literal["upstream", "client"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +103,3 @@ def gap_in(body: bytes, missing: int) -> tuple[int, int]:
     After the end if there is none: an earlier Dragoman kept only the first bytes."""
     found = _GAP.search(body) if missing else None
     return (found.end(), missing - len(found[0])) if found else (len(body) + 1, 0)
-
-
-def moment(timing: Timing | None, offset: int, side: Side) -> float | None:
-    """Seconds from the request until so many bytes had passed; None if it is not known."""
-    steps = timing.steps if timing else ()
-    at = bisect_left(steps, offset, key=lambda step: getattr(step, side))
-    return steps[at].at if at < len(steps) else None

@@ -9,20 +9,16 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 
-from ...bridge.reply.whole_body import completion_in_runs
 from ...wire.errors import ErrorObject, read_error, unlisted
 from ...wire.json_codec import Json, NotJson, loads
+from ...wire.reply_reader import MAX_WHOLE
 from ...wire.responses import is_event
-from ...wire.slices import Slices, drained
 from ...wire.sse import is_event_stream
 from ...wire.usage import Counts
 from .chat import ChatReader
 from .frames import MAX_FRAMES, frames, head_and_tail
 from .responses import ResponsesReader
 from .values import ParsedChoice, ParsedReply, Shape
-
-MAX_WHOLE = 24 * 1024 * 1024
-"""Bytes of a body that is not streamed, to be parsed."""
 
 
 def parse_reply(body: bytes) -> ParsedReply:
@@ -104,14 +100,9 @@ def _stream(body: bytes) -> ParsedReply:
 
 def _whole(body: bytes) -> ParsedReply:
     try:
-        return drained(parsing_whole(loads(body) if len(body) <= MAX_WHOLE else None))
+        value = unlisted(loads(body)) if len(body) <= MAX_WHOLE else None
     except NotJson:
-        return ParsedReply()
-
-
-def parsing_whole(value: object) -> Slices[ParsedReply]:
-    """Parses a reply that is not streamed, from its JSON value."""
-    value = unlisted(value)
+        value = None
     if not isinstance(value, dict):
         return ParsedReply()
     if value.get("object") == "response" or isinstance(value.get("output"), list):
@@ -120,8 +111,6 @@ def parsing_whole(value: object) -> Slices[ParsedReply]:
         reply = _parsed(responses, "Responses reply", responses.error)
     else:
         chat, error = ChatReader(), read_error(value)
-        for part in completion_in_runs(value):
-            chat.feed(part)
-            yield
+        chat.feed(value)
         reply = _parsed(chat, "chat reply" if chat.choices or error else "", error)
     return replace(reply, ended=True)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ...notes import printable
 from ...wire.json_codec import Json, NotJson, array, loads, objects, string
 
 MAX_REQUEST = 24 * 1024 * 1024
 _CONVERSATIONS = ("messages", "input", "tool_outputs")
 """Of a chat request, of a Responses request, and of what is submitted to a response."""
 _NOT_SETTINGS = frozenset({"model", *_CONVERSATIONS, "instructions", "tools", "stream"})
+
+
+_MODEL = re.compile(rb'"model"\s*:\s*"([^"\\]{1,100})"')
+_MODEL_WITHIN = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,12 @@ def parse_request(body: bytes) -> ParsedRequest | None:
         [name for tool in objects(value.get("tools")) for name in _tool(tool)],
         {name: member for name, member in value.items() if name not in _NOT_SETTINGS},
     )
+
+
+def model_asked(request: bytes) -> str:
+    """The model in a request, for a reply that names none."""
+    found = _MODEL.search(request[:_MODEL_WITHIN])
+    return printable(found[1].decode("utf-8", "replace")) if found else ""
 
 
 def _items(value: Json) -> list[Any]:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ...bridge.envelope import open_sealed
 from ...wire.errors import ErrorObject, read_error
 from ...wire.json_codec import Json, array, dumps, objects, string
+from ...wire.reply_reader import finish_of
 from ...wire.responses import DELTAS, DONES, TERMINALS, TextEvents, TextKind
 from ...wire.usage import Counts, counts
 from .values import ParsedCall, ParsedChoice, Prose
@@ -68,7 +70,7 @@ class ResponsesReader:
         self.id = string(response.get("id")) or self.id
         self.usage = counts(response) or self.usage
         self.error = read_error(response) or self.error
-        self.finish = _finish(response) or self.finish
+        self.finish = finish_of(response) or self.finish
         for index, item in enumerate(array(response.get("output"))):
             if isinstance(item, dict):
                 known = self._items.get(string(item.get("id")))
@@ -109,22 +111,14 @@ class ResponsesReader:
         return string(latest.get("type")).endswith("call")
 
 
-def _finish(response: Json) -> str:
-    status = string(response.get("status"))
-    details = response.get("incomplete_details")
-    if isinstance(response.get("required_action"), dict):
-        return f"{status}, waits for its calls"
-    reason = string(details.get("reason")) if isinstance(details, dict) else ""
-    if status in ("in_progress", "queued"):
-        return ""
-    return f"{status}: {reason}" if reason else status
-
-
 def _parts(item: _Item) -> list[Prose | ParsedCall]:
     kind = string(item.latest.get("type"))
     if kind.endswith("_call") or any(part == "call" for part, _ in item.texts):
         streamed = "".join(item.texts.get(("call", 0), ()))
         return [read_call(item.latest, kind, streamed)]
+    if kind == "compaction":
+        sealed = item.latest.get("encrypted_content")
+        return [Prose("compaction", open_sealed(sealed) or "(sealed by the host)")]
     whole = _message(item.latest) or _reasoning(item.latest) if item.whole else []
     return [*whole] or [
         Prose(part, "".join(texts))

@@ -9,7 +9,8 @@ from typing import Literal
 from ...wire.errors import ErrorObject
 from ...wire.usage import Counts
 
-ProseKind = Literal["reasoning", "text", "refusal"]
+ProseKind = Literal["reasoning", "text", "refusal", "compaction"]
+"""`compaction`: a summary from which the conversation continues."""
 Shape = Literal["", "chat stream", "chat reply", "Responses stream", "Responses reply"]
 
 

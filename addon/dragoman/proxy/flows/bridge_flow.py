@@ -5,39 +5,37 @@ from __future__ import annotations
 import atexit
 import logging
 from dataclasses import replace
-from weakref import WeakKeyDictionary
 
 from mitmproxy import http
+from mitmproxy.net.http import status_codes
 
 from ...bridge.reply.converter import ReplyConverter
-from ...bridge.reply.pipeline import Answer, answering, failed
+from ...bridge.reply.pipeline import Answer, answer, failed
 from ...inspect.outcome import REFUSED, Ending, Outcome
 from ...notes import Evidence
-from ...stored.save_context import SaveContext
 from ...stored.store import NotOpened, StoreError
-from ...stored.stored_response import StoredResponse
 from ...wire.errors import Refused
 from ...wire.json_codec import NotJson
-from ...wire.slices import Slices, emptied
-from ..content_decoding import DecodingError, decoder_for, is_unreadable
+from ...wire.slices import Slices
+from ..content_decoding import DecodingError, is_unreadable
+from ..decision import Decision
 from ..error_responses import error_response, refusal
 from ..http_headers import (
-    EVENT_STREAM,
+    body_in_steps,
     encoding_of,
-    media_type,
-    reading_body,
     set_event_stream,
     set_stream_framing,
 )
 from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import ClientRequest, FlowRecorder
 from ..options import Settings
-from ..routes import ResponsesRoute, is_replayed
+from ..routes import Route
 from ..run_slices import ClientLeft, in_slices
 from ..stored.async_store import AsyncStore
-from ..stored.endpoints import Running, StoredEndpoints
+from ..stored.endpoints import StoredEndpoints
 from .bridge_stream import BridgeStream
-from .bridge_turn import BridgedTurn, replaying, send_as_chat
+from .bridge_turn import BridgedTurn, BridgedTurns, replaying, send_as_chat
+from .live_stream import ReplyContext
 
 logger = logging.getLogger(__name__)
 
@@ -52,47 +50,33 @@ _MISSED = ("dropped ", "downgraded ", "changed ", "ignored ", "lost ")
 # still runs, and the open store: that is closed when the process ends, after the last stream.
 _STORE = AsyncStore()
 atexit.register(_STORE.close)
-_RUNNING = Running()
-_BRIDGED: WeakKeyDictionary[http.HTTPFlow, BridgedTurn] = WeakKeyDictionary()
+_BRIDGED = BridgedTurns()
 
 
 class BridgeFlow:
-    def __init__(self, monitor: FlowMonitor, *, holds: bool) -> None:
-        """`holds`: whether the end of a stream can be held until its response is kept."""
-        self.store, self._running, self._bridged = _STORE, _RUNNING, _BRIDGED
-        self.endpoints = StoredEndpoints(self.store, self._running)
+    def __init__(self, monitor: FlowMonitor, *, has_layer: bool) -> None:
+        """`has_layer`: see `ReplyContext.of`. Only with it a response is kept before its end."""
+        self.store, self._bridged = _STORE, _BRIDGED
+        self.endpoints = StoredEndpoints(self.store, self._bridged.running)
         self._monitor = monitor
-        self._holds = holds
+        self._has_layer = has_layer
 
     def __contains__(self, flow: http.HTTPFlow) -> bool:
         """Whether `flow` was converted, and its reply has not ended."""
         return flow in self._bridged
 
-    async def convert(
-        self,
-        flow: http.HTTPFlow,
-        address: ResponsesRoute,
-        settings: Settings,
-        dialect: str,
-        why: str,
-    ) -> None:
-        """Send the request as a chat completions request, or refuse it.  `why` says in words
-        why it is bridged."""
+    async def convert(self, flow: http.HTTPFlow, decision: Decision, settings: Settings) -> None:
+        """Send the request as a chat completions request, or refuse it."""
         evidence = Evidence()
-        evidence.note("bridged:", why)
+        evidence.note("bridged:", decision.why)
         try:
             bridged = await send_as_chat(
-                flow,
-                address,
-                settings,
-                self.store,
-                evidence,
-                dialect=dialect,
-                bridged=self._bridged,
-                running=self._running,
+                flow, decision, settings, self.store, evidence, bridged=self._bridged
             )
         except ClientLeft:
-            _end_unanswered(flow, "its request was read")
+            logger.info("%s: the client has left before its request was read", name_of(flow))
+            if flow.killable:
+                flow.kill()
             return
         except (NotJson, Refused, StoreError) as error:
             flow.response, reason = refusal(error), str(error)
@@ -107,13 +91,9 @@ class BridgeFlow:
         evidence.request_left()
         self._monitor.open(flow, "bridge", evidence).answered_here = True
 
-    async def answer(self, flow: http.HTTPFlow, address: ResponsesRoute) -> None:
+    async def answer(self, flow: http.HTTPFlow, address: Route) -> None:
         """Answer from the stored responses."""
-        try:
-            flow.response = await self.endpoints.answer(flow, address)
-        except ClientLeft:
-            _end_unanswered(flow, "its answer was there")
-            return
+        flow.response = await self.endpoints.answer(flow, address)
         ending: Ending = "answered" if flow.response.status_code < 400 else "failed"
         outcome = Outcome(ending, "answered from the stored responses")
         flow.comment = flow.comment or str(outcome)
@@ -145,12 +125,11 @@ class BridgeFlow:
     def begin_reply(self, flow: http.HTTPFlow, response: http.Response) -> None:
         """The upstream's headers have come: stream the reply if it can be streamed."""
         bridged = self._bridged[flow]
-        response.stream = False
+        self._monitor.take_stream(flow, response)
         test = bridged.settings.repair
         bridged = replace(bridged, repair=test is None or test(flow))
         self._bridged[flow] = bridged
         record = self._monitor.of(flow, "bridge")
-        record.upstream_status = response.status_code
         dialect = bridged.dialect.name
         record.options = bridged.settings.in_words(repair=bridged.repair, dialect=dialect)
         if missed := _missed(bridged.evidence):
@@ -164,25 +143,22 @@ class BridgeFlow:
             logger.warning("%s: cannot decode %r on the way", name_of(flow), encoding)
             return
         try:
-            record = self._monitor.of(flow, "bridge")
-            holds = self._holds and not is_replayed(flow)
-            stream = BridgeStream(
-                bridged.reply(),
-                bridged.chunk_repair(),
-                decoder_for(encoding),
-                name=name_of(flow),
-                record=record,
+            context = ReplyContext.of(
+                flow,
+                response,
+                self._monitor.of(flow, "bridge"),
+                name_of(flow),
                 heartbeat=bridged.settings.heartbeat,
-                labelled=media_type(response) == EVENT_STREAM,
-                keeps=holds and bridged.keeping is not None,
-                waits=holds,
+                has_layer=self._has_layer,
             )
+            keeps = bridged.keeping is not None
+            stream = BridgeStream(bridged.reply(), bridged.chunk_repair(), context, keeps=keeps)
         except Exception:  # the reply is then converted when it is whole, or refused
             logger.exception("%s: the bridge failed", name_of(flow))
             return
         response.stream = stream
-        if bridged.keeping is not None:
-            self._running.began(flow, bridged.keeping.asker, stream)
+        if keeps:
+            self._bridged[flow] = replace(bridged, stream=stream)
         self._monitor.streams(flow)
         set_event_stream(response)
         set_stream_framing(flow.request, response)
@@ -192,18 +168,17 @@ class BridgeFlow:
         stream = flow.response.stream if flow.response else None
         bridged = self._bridged.get(flow)
         if bridged is not None and bridged.keeping is not None and isinstance(stream, BridgeStream):
-            await self._keep(flow, bridged.keeping, stream.reply, streamed=True)
-            self._running.ended(flow)  # before the client receives its end, and continues it
+            await self._keep(flow, bridged, stream.reply, streamed=True)
+            # Before the client receives its end, and continues it.
+            self._bridged[flow] = replace(bridged, stream=None)
 
     async def end_reply(self, flow: http.HTTPFlow, response: http.Response) -> None:
         """The upstream's reply has ended: convert and keep it if it was not streamed."""
         bridged = self._bridged[flow]
         if not response.stream:
             await self._give_whole(flow, response, bridged)
-        elif not self._holds:
+        elif not self._has_layer:
             await self.keep_stream(flow)
-        if isinstance(response.stream, BridgeStream):
-            await in_slices(response.stream.reply.freeing(), None)
         self.forget(flow)
 
     async def _give_whole(
@@ -215,7 +190,6 @@ class BridgeFlow:
             answer = await in_slices(_answer(bridged, reply, response, record), flow)
         except ClientLeft:
             logger.info("%s: the client has left before its reply was read", name_of(flow))
-            await in_slices(reply.freeing(), None)
             return
         except DecodingError as error:
             logger.error("%s: the upstream's body is unusable: %s", name_of(flow), error)
@@ -225,59 +199,50 @@ class BridgeFlow:
             answer = failed("Dragoman could not convert the upstream's reply.")
         _send(answer, response)
         if bridged.keeping is not None and reply.writer.ended and answer.status < 400:
-            kept = await self._keep(flow, bridged.keeping, reply, streamed=answer.stream)
-            if kept is not None:
-                await in_slices(emptied(kept.response["output"]), None)
-        await in_slices(reply.freeing(), None)
+            await self._keep(flow, bridged, reply, streamed=answer.stream)
 
     async def _keep(
-        self, flow: http.HTTPFlow, keeping: SaveContext, reply: ReplyConverter, *, streamed: bool
-    ) -> StoredResponse | None:
-        cuts = await in_slices(reply.writer.writing_cuts(), None) if streamed else b""
-        kept = keeping.kept(reply.response, cuts)
+        self, flow: http.HTTPFlow, bridged: BridgedTurn, reply: ReplyConverter, *, streamed: bool
+    ) -> None:
+        keeping = bridged.keeping
+        assert keeping is not None
+        dialect = bridged.dialect.name if streamed else ""
         try:
+            kept = keeping.kept(reply.response, dialect, reply.writer.events.number)
             if kept is not None:
-                await self.store.keep(keeping.asker, kept)
+                await self.store.keep(keeping.asker, kept, keeping.used)
         except NotOpened as error:
             logger.debug("%s: this response is not kept: %s", name_of(flow), error)
         except (StoreError, Refused, NotJson) as error:
             logger.error("%s: this response is not kept: %s", name_of(flow), error)
         except Exception:
             logger.exception("%s: this response is not kept", name_of(flow))
-        return kept
 
     def forget(self, flow: http.HTTPFlow) -> None:
         """The flow is no longer bridged, if it was."""
-        self._running.ended(flow)
         self._bridged.pop(flow, None)
-
-
-def _end_unanswered(flow: http.HTTPFlow, what: str) -> None:
-    logger.info("%s: the client has left before %s", name_of(flow), what)
-    if flow.killable:
-        flow.kill()
 
 
 def _answer(
     bridged: BridgedTurn, reply: ReplyConverter, response: http.Response, record: FlowRecorder
 ) -> Slices[Answer]:
     """Raises `DecodingError`."""
-    body = yield from reading_body(response)
+    body = yield from body_in_steps(response)
     record.reply.add_received(body)
-    return (
-        yield from answering(
-            reply,
-            body,
-            status=response.status_code,
-            stream=bridged.turn.stream,
-            retry_after=response.headers.get("retry-after", ""),
-            repair=bridged.chunk_repair(),
-        )
+    return answer(
+        reply,
+        body,
+        status=response.status_code,
+        stream=bridged.turn.stream,
+        retry_after=response.headers.get("retry-after", ""),
+        repair=bridged.chunk_repair(),
     )
 
 
 def _send(answer: Answer, response: http.Response) -> None:
-    response.status_code = answer.status
+    if response.status_code != answer.status:
+        response.status_code = answer.status
+        response.reason = status_codes.RESPONSES.get(answer.status, "")
     if answer.retry_after:
         response.headers["retry-after"] = answer.retry_after
     for header in ("content-encoding", "location"):

@@ -8,16 +8,17 @@ from __future__ import annotations
 import re
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 
 from ...bridge.native.reply_repair import declared
 from ...bridge.reply.converter import ReplyConverter
-from ...bridge.request.chat_shapes import forming
-from ...bridge.request.convert import converting, without_stored
+from ...bridge.request.chat_shapes import formed
+from ...bridge.request.convert import convert_request, without_stored
 from ...bridge.responses.dialects import DIALECTS, Dialect, choose
 from ...bridge.turn_context import TurnContext
 from ...notes import Evidence
@@ -29,30 +30,24 @@ from ...stored.continuation import (
     previous_id,
     resuming,
     submitted,
-    with_references,
 )
 from ...stored.save_context import SaveContext
+from ...stored.stored_response import resolved_items
 from ...wire.errors import Refused
-from ...wire.json_codec import NotJson
-from ...wire.json_slices import MAX_ITEM_VALUES, TooMuch, reading, writing
-from ...wire.slices import Slices, emptied
+from ...wire.json_codec import Json, NotJson, dumps
+from ...wire.request_bounds import BYTES, MAX_BODY, TooLarge, load_request
 from ..content_decoding import CutOffError, DecodingError, TooLargeError, UnknownEncodingError
+from ..decision import Decision
 from ..http_headers import decoded, encoding_of, set_json
 from ..observe.recorder import ClientRequest
 from ..options import Settings
 from ..response_owner import asker_of
-from ..routes import ResponsesRoute, is_replayed
+from ..routes import Route, is_replayed
 from ..run_slices import in_slices
 from ..stored.async_store import AsyncStore
-from ..stored.endpoints import Running
-from .repair_flow import reading_request
+from .bridge_stream import BridgeStream
+from .repair_flow import new_second, read_request
 
-OWN_HEADERS = "x-dragoman-"
-"""How the names of our own headers begin, which are never sent upstream."""
-DIALECT_HEADER = "x-dragoman-dialect"
-MAX_PLAIN = 128 * 1024 * 1024
-"""Bytes of a request's body, decompressed: hosts take 50 MB at most, images included, and to
-copy one takes a fourth of a millisecond a megabyte, in which all other flows wait."""
 _NOT_IN_AN_ADDRESS = re.compile(r"[\x00-\x20\x7f]")
 
 
@@ -70,6 +65,8 @@ class BridgedTurn:
     """None if the response is not to be kept."""
     repair: bool = True
     """Whether the user wants the reply repaired: known when its headers have come."""
+    stream: BridgeStream | None = None
+    """The reply while it runs, and is to be kept."""
 
     @property
     def resumed(self) -> tuple[bytes, str] | None:
@@ -96,7 +93,24 @@ class BridgedTurn:
         """The repair stage before the bridge, if the user wants it."""
         if not self.repair:
             return None
-        return ChatStreamRepair(self.tools, self.settings.policy, self.evidence, int(time.time()))
+        policy = self.settings.policy.bridged
+        return ChatStreamRepair(self.tools, policy, self.evidence, new_second())
+
+
+class BridgedTurns(WeakKeyDictionary[http.HTTPFlow, BridgedTurn]):
+    """Those that run."""
+
+    def running(self, asker: bytes, response_id: str) -> BridgeStream | None:
+        """The stream of a response; None if it does not run, or has another owner."""
+        for turn in self.values():
+            stream, owner = turn.stream, turn.keeping.asker if turn.keeping else b""
+            if stream and owner == asker and stream.reply.response["id"] == response_id:
+                return stream
+        return None
+
+    def resumes(self, resumed: tuple[bytes, str]) -> bool:
+        """Whether one continues this response with outputs of tools."""
+        return any(turn.resumed == resumed for turn in self.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,81 +132,85 @@ class _WholeRequest:
 
 async def _read_request(
     flow: http.HTTPFlow,
-    address: ResponsesRoute,
+    address: Route,
     store: AsyncStore,
-    running: Running,
+    bridged: BridgedTurns,
     evidence: Evidence,
 ) -> _WholeRequest:
     """Raises `Refused`, `StoreError` and `ClientLeft`."""
     request = flow.request
-    received = await in_slices(_decoding(request), flow)
-    body = await in_slices(_formed(received, evidence), flow)
+    received = await in_slices(_decoded(request), flow)
+    body = await in_slices(_loaded(received, evidence), flow)
     if not store.opened or not isinstance(body, dict):
         return _WholeRequest(received, body)
     asker = asker_of(request)
     if not address.response_id:
         previous = previous_id(body)
-        if previous and running.find(asker, previous):
+        if previous and bridged.running(asker, previous):
             raise in_progress(previous, previous=True)
-        earlier = await store.earlier(asker, body, flow)
+        earlier = await store.earlier(asker, body)
+        whole = body
+        if earlier.references:
+            whole = {**body, "input": resolved_items(body["input"], earlier.references)}
         keeping = None
         if body.get("store") is not False and not is_replayed(flow):
             store.warn_if_anonymous(request)
-            keeping = SaveContext(asker, received, replace(earlier, items=[]))
-        whole = await in_slices(with_references(body, earlier.references), flow)
+            own = {name: value for name, value in body.items() if name != "input"}
+            items = resolved_items(whole.get("input"), {})
+            keeping = SaveContext(asker, own, dumps(items), replace(earlier, items=[]))
         return _WholeRequest(received, whole, earlier.items, body, keeping)
     kept = await store.one(asker, address.response_id)
-    items = await store.items(asker, kept.ancestors, flow)
-    outputs = await in_slices(submitted(body, kept), flow)
+    before, parts = list[Json](), [*kept.parts]
+    async for each in store.chain(asker, kept.ancestors):
+        before += each.turn_items()
+        parts += each.parts
+    outputs = submitted(body, kept)
     stream = {"stream": body.get("stream") is True}
-    earlier = Continuation([], kept.ancestors, kept.references, tuple(kept.inherited))
-    original = await in_slices(kept.request_body(), flow) | stream
-    without_input = {name: value for name, value in original.items() if name != "input"}
+    earlier = Continuation([], kept.ancestors, {}, tuple(dict.fromkeys(parts)))
+    original = kept.request | stream
     return _WholeRequest(
         received,
-        await in_slices(resuming(kept, outputs), flow) | stream,
-        items,
+        resuming(kept, outputs) | stream,
+        before,
         original,
-        SaveContext(asker, kept.request, earlier, kept, outputs),
-        await in_slices(writing(without_input), flow),
+        SaveContext(asker, kept.request, kept.items, earlier, kept, outputs),
+        dumps(original),
     )
 
 
 async def send_as_chat(
     flow: http.HTTPFlow,
-    address: ResponsesRoute,
+    decision: Decision,
     settings: Settings,
     store: AsyncStore,
     evidence: Evidence,
     *,
-    dialect: str,
-    bridged: Mapping[http.HTTPFlow, BridgedTurn],
-    running: Running,
+    bridged: BridgedTurns,
 ) -> BridgedTurn:
-    """Turn the request into a chat completions request.  `dialect` is the value of
-    `DIALECT_HEADER`; of those that are `bridged` now none is resumed a second time, and none
-    that is `running` is continued.  Raises `Refused`, `NotJson`, `StoreError`, `ClientLeft`."""
-    request = flow.request
-    option = dialect.strip().lower() or settings.dialect
+    """Turn the request into a chat completions request.  Of those that are `bridged` now none is
+    resumed a second time, and none that runs is continued.  Raises `Refused`, `NotJson`,
+    `StoreError`, `ClientLeft`."""
+    request, address = flow.request, decision.route
+    option = decision.dialect.strip().lower() or settings.dialect
     if option not in ("auto", *DIALECTS):
         evidence.note("unknown dialect asked for", option)
         option = settings.dialect
     # HTTP/1.1 would end such an address early: mitmproxy 11 takes it from HTTP/2 clients.
     if _NOT_IN_AN_ADDRESS.search(request.path):
         raise Refused("The request's address holds blanks or control characters.")
-    whole = await _read_request(flow, address, store, running, evidence)
+    whole = await _read_request(flow, address, store, bridged, evidence)
     if whole.earlier:
         evidence.note("continued with", f"{len(whole.earlier)} items from the store")
-    chat = await in_slices(_converting(whole, settings, evidence), flow)
+    body, context, tools = await in_slices(_converted(whole, settings, evidence), flow)
     chosen = _dialect(option, request)
     client = ClientRequest(whole.received, request.path, chosen.name, whole.resumes)
-    turn = BridgedTurn(chat.turn, chosen, chat.tools, settings, evidence, client, whole.keeping)
+    turn = BridgedTurn(context, chosen, tools, settings, evidence, client, whole.keeping)
     # From here until the caller lists this turn nothing is awaited.
-    if turn.resumed and any(other.resumed == turn.resumed for other in bridged.values()):
+    if turn.resumed and bridged.resumes(turn.resumed):
         raise Refused("The outputs for this response have been sent, and it runs.", status=409)
     query = request.path.partition("?")[1:]
     request.path = f"{address.base}/chat/completions{''.join(query)}"
-    set_json(request, chat.body)
+    set_json(request, body)
     return turn
 
 
@@ -202,12 +220,12 @@ async def replaying(
     """The turn of a bridged flow that is sent once more.  Its chat request is sent as it is,
     whoever has edited it; the reply is converted as `client` asked, and not kept.  Raises
     `Refused`, `NotJson`, `ClientLeft`."""
-    body = without_stored(await in_slices(_formed(client.resumes or client.body, evidence), flow))
+    body = without_stored(await in_slices(_loaded(client.resumes or client.body, evidence), flow))
     whole = _WholeRequest(client.body, body, [], body)
-    chat = await in_slices(_converting(whole, settings, evidence), flow)
-    tools = declared((await in_slices(reading_request(flow.request), flow)).tools)
+    _, turn, _ = await in_slices(_converted(whole, settings, evidence), flow)
+    tools = declared((await in_slices(read_request(flow.request), flow)).tools)
     chosen = _dialect(client.dialect, flow.request)
-    return BridgedTurn(chat.turn, chosen, tools, settings, evidence, client, None)
+    return BridgedTurn(turn, chosen, tools, settings, evidence, client, None)
 
 
 def _dialect(option: str, request: http.Request) -> Dialect:
@@ -217,20 +235,11 @@ def _dialect(option: str, request: http.Request) -> Dialect:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _ChatRequest:
-    """A request as it is sent, and what its reply needs of it."""
-
-    body: bytes
-    turn: TurnContext
-    tools: DeclaredTools
-
-
-def _converting(
+def _converted(
     request: _WholeRequest, settings: Settings, evidence: Evidence
-) -> Slices[_ChatRequest]:
-    """Raises `Refused` and `NotJson`."""
-    conversion = yield from converting(
+) -> Generator[None, None, tuple[bytes, TurnContext, DeclaredTools]]:
+    """The body that is sent, and what its reply needs of it.  Raises `Refused` and `NotJson`."""
+    conversion = yield from convert_request(
         request.body,
         unsupported=settings.unsupported_tools,
         evidence=evidence,
@@ -240,29 +249,25 @@ def _converting(
     if request.echoed is not None:
         echoed = {name: value for name, value in request.echoed.items() if name != "input"}
         turn = replace(turn, request=echoed)
-    body = yield from writing(chat)
-    tools = yield from DeclaredTools.reading(conversion.declaring)
-    yield from emptied(chat["messages"])
-    yield from emptied(request.earlier or [])
-    for each in (request.body, request.echoed):
-        if isinstance(each, dict) and isinstance(items := each.get("input"), list):
-            yield from emptied(items)
-    return _ChatRequest(body, turn, tools)
+    yield
+    body = dumps(chat)
+    yield
+    tools = conversion.declared()
+    return body, replace(turn, called=tools.called), tools
 
 
-def _decoding(request: http.Request) -> Slices[bytes]:
+def _decoded(request: http.Request) -> Generator[None, None, bytes]:
     """The request's body, decoded; raises `Refused`."""
     pieces = []
     try:
-        for piece in decoded(request, MAX_PLAIN):
+        for piece in decoded(request, MAX_BODY):
             pieces.append(piece)
             yield
     except UnknownEncodingError:
         encoding = encoding_of(request).strip().lower()[:40]
         raise Refused(f"Content-Encoding {encoding!r} cannot be read here.", status=415) from None
     except TooLargeError:
-        message = f"The request body is too large: more than {MAX_PLAIN:,} bytes, decompressed."
-        raise Refused(message, status=413, code="request_too_large") from None
+        raise TooLarge(BYTES) from None
     except CutOffError:
         pass  # perhaps only a checksum is missing; what is not JSON is refused later
     except DecodingError as error:
@@ -270,17 +275,11 @@ def _decoding(request: http.Request) -> Slices[bytes]:
     return b"".join(pieces)
 
 
-def _formed(received: bytes, evidence: Evidence) -> Slices[Any]:
+def _loaded(received: bytes, evidence: Evidence) -> Generator[None, None, Any]:
     """The request's JSON value in the form of the Responses API; raises `Refused`."""
     try:
-        value = yield from reading(received, item_values=MAX_ITEM_VALUES)
-    except TooMuch as error:
-        raise Refused(f"The request is too large. {error}", code="request_too_large") from None
+        value = yield from load_request(received)
     except NotJson:
         raise Refused("The request body is not valid JSON.", code="invalid_json") from None
-    body = yield from forming(value, evidence)
-    if body is not value and isinstance(body, dict):
-        for name in ("input", "messages"):
-            if isinstance(items := value.get(name), list) and items is not body.get("input"):
-                yield from emptied(items)
-    return body
+    yield
+    return formed(value, evidence)

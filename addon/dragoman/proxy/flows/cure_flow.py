@@ -7,36 +7,41 @@ the client receives the turn's end: the next request may come at once.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 
-from ...bridge.cure.chat_request import curing
+from ...bridge.cure.chat_request import cure_request
 from ...bridge.cure.refusals import advice_on
 from ...bridge.cure.tool_names import ToolNames
 from ...bridge.model_families import Family, family_of
-from ...bridge.native.request_calls import renaming_calls
+from ...bridge.native.request_calls import rename_calls
 from ...notes import Evidence
 from ...stored.store import NotOpened, StoreError
-from ...stored.turn_reader import TurnReader
 from ...stored.turn_reasoning import History, Remembered, with_reasoning
 from ...wire.errors import Refused
-from ...wire.json_codec import Json, NotJson
-from ...wire.json_slices import reading, writing
-from ...wire.slices import Slices, emptied
+from ...wire.json_codec import Json, NotJson, dumps, loads, string
+from ...wire.reply_reader import ChoiceTurn, read_reply
+from ...wire.request_bounds import (
+    MAX_VALUES,
+    TooLarge,
+    load_request,
+    marks_in,
+)
 from ..body_clues import MAX_ERROR
-from ..content_decoding import MAX_REQUEST, DecodingError
-from ..http_headers import body_of, reading_body, set_json
+from ..content_decoding import DecodingError
+from ..http_headers import body_in_steps, body_of, request_body, set_json
 from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import recorder_of
 from ..options import Settings
 from ..response_owner import asker_of
-from ..routes import asks_a_model, is_chat, is_replayed, is_responses
+from ..routes import Route, is_chat
 from ..run_slices import ClientLeft, in_slices
 from ..stored.async_store import AsyncStore
 
@@ -44,10 +49,8 @@ logger = logging.getLogger(__name__)
 
 CURED = "cured:"
 """How the notes begin of what was changed in a chat request."""
-_NAME = b'"model"'
 _MODEL = re.compile(rb'"model"\s*:\s*"((?:[^"\\]|\\.){1,500})"')
-_SEARCHED = 1024 * 1024
-"""Bytes that are searched by one call: a fraction of a millisecond."""
+_ARGUMENTS = re.compile(rb'"arguments"\s*:\s*("(?:[^"\\]|\\.)*+")', re.DOTALL)
 _ERROR_START = 8192
 """Bytes of an error in which a refusal is looked for: gateways have it in a text of their own."""
 
@@ -72,7 +75,6 @@ class _KeptTurn:
     history: History
     """Up to its request."""
     used: Sequence[str]
-    reader: TurnReader
 
 
 class CureFlow:
@@ -84,28 +86,24 @@ class CureFlow:
         self._kept_turns: WeakKeyDictionary[http.HTTPFlow, _KeptTurn] = WeakKeyDictionary()
         self._tool_names: WeakKeyDictionary[http.HTTPFlow, ToolNames] = WeakKeyDictionary()
 
-    @staticmethod
-    def wants(flow: http.HTTPFlow, settings: Settings) -> bool:
-        if is_replayed(flow) or not asks_a_model(flow.request):
-            return False  # what is sent again leaves as it was edited
-        return settings.cure is None or settings.cure(flow)
-
-    async def send(self, flow: http.HTTPFlow, settings: Settings) -> None:
+    async def send(self, flow: http.HTTPFlow, route: Route, settings: Settings) -> None:
         """Send a request in the form that its host takes."""
-        if not self.wants(flow, settings):
-            return
         try:
-            if is_responses(flow.request):
+            if route.creates:
                 await self._rename_calls(flow)
                 return
             repairs = settings.repair is None or settings.repair(flow)
-            request = await in_slices(_reading_strict(flow.request, renames=repairs), flow)
+            request = await in_slices(_strict_request(flow.request, renames=repairs), flow)
             if request is not None:
                 await self._cure(flow, request)
         except ClientLeft:
             logger.info("%s: the client has left before its request was read", name_of(flow))
             if flow.killable:
                 flow.kill()
+        except TooLarge as error:
+            record = recorder_of(flow) or self._monitor.of(flow, "watch")
+            record.evidence.note("not cured:", str(error))
+            record.evidence.request_left()
         except (NotJson, DecodingError) as error:
             logger.debug("%s: the request leaves as it came: %s", name_of(flow), error)
         except Exception:
@@ -118,32 +116,30 @@ class CureFlow:
         evidence = Evidence()
         if remembered:
             evidence.note("put back", "remembered reasoning", remembered)
-        cured = await in_slices(curing(request, received.family, evidence), flow)
+        cured = await in_slices(cure_request(request, received.family, evidence), flow)
         if cured.tool_names:
             self._tool_names[flow] = cured.tool_names
         if cured.request is not received.value:
             await self._send_changed(flow, cured.request, received.body, evidence)
-        for each in (cured.request, request, received.value):
-            await in_slices(emptied(each["messages"]), None)
 
     async def _rename_calls(self, flow: http.HTTPFlow) -> None:
         """A request to a host that speaks the Responses API itself: only its call ids."""
-        body, value = await in_slices(_reading(flow.request), flow)
+        body, value = await in_slices(_read(flow.request), flow)
         if not isinstance(value, dict):
             return
-        request, renamed = await in_slices(renaming_calls(value), flow)
+        evidence = Evidence()
+        names = ToolNames(family_of(string(value.get("model"))), evidence)
+        request, renamed = rename_calls(value, names)
         if renamed:
-            evidence = Evidence()
+            self._tool_names[flow] = names
             evidence.note("renamed", "call ids", renamed)
             await self._send_changed(flow, request, body, evidence)
-        for each in (request, value):
-            if isinstance(items := each.get("input"), list):
-                await in_slices(emptied(items), None)
 
     async def _send_changed(
         self, flow: http.HTTPFlow, request: Json, received: bytes, evidence: Evidence
     ) -> None:
-        set_json(flow.request, await in_slices(writing(request), flow))
+        await asyncio.sleep(0)  # others have their turn
+        set_json(flow.request, dumps(request))
         record = recorder_of(flow) or self._monitor.of(flow, "watch")
         record.sent_another(received)
         for (what, detail), count in evidence.notes.items():
@@ -165,7 +161,7 @@ class CureFlow:
             logger.warning("%s: its reasoning is not put back: %s", name_of(flow), error)
         known = [each for each in found if each]
         used = [name for each in known for name in each.names]
-        self._kept_turns[flow] = _KeptTurn(asker, history, used, TurnReader())
+        self._kept_turns[flow] = _KeptTurn(asker, history, used)
         if known:
             messages = with_reasoning(request["messages"], lacking, found)
             request = request | {"messages": messages}
@@ -173,23 +169,32 @@ class CureFlow:
 
     # The reply
 
-    def reader(self, flow: http.HTTPFlow) -> TurnReader | None:
-        """What reads the reply, if its reasoning is to be kept."""
-        turn, response = self._kept_turns.get(flow), flow.response
-        return turn.reader if turn and response and response.status_code == 200 else None
+    def keeps(self, flow: http.HTTPFlow) -> bool:
+        """Whether the reasoning of the reply is to be kept."""
+        response = flow.response
+        return flow in self._kept_turns and response is not None and response.status_code == 200
 
     def tool_names(self, flow: http.HTTPFlow) -> ToolNames | None:
-        """The names of the client's tools, if some were sent with others."""
+        """The names of the client's tools, and its call ids, where these may have been changed."""
         return self._tool_names.get(flow)
 
     async def keep(self, flow: http.HTTPFlow, *, last: bool = False) -> None:
-        """Keep the turns that have ended; `last`: the whole reply has."""
-        kept = self._kept_turns.get(flow)
+        """Keep the turns of a streamed reply that have ended; `last`: the whole reply has."""
+        record = recorder_of(flow)
+        if record is not None and record.read is not None and record.read.knows:
+            await self._keep_turns(flow, record.read.client.turns(last=last))
+
+    async def _keep_turns(self, flow: http.HTTPFlow, turns: Sequence[ChoiceTurn]) -> None:
+        kept, renamed = self._kept_turns.get(flow), self._tool_names.get(flow)
         if kept is None:
             return
         try:
-            for turn in kept.reader.take(last=last):
-                names = await in_slices(kept.history.names(turn.call_deltas), None)
+            for turn in turns:
+                calls = turn.call_deltas
+                if renamed is not None:
+                    for call in calls:
+                        call.name = renamed.client_name(call.name)
+                names = kept.history.names(calls)
                 await self._store.keep_reasoning(kept.asker, names, turn.reasoning, used=kept.used)
         except NotOpened as error:
             logger.debug("%s: its reasoning is not remembered: %s", name_of(flow), error)
@@ -203,16 +208,16 @@ class CureFlow:
         about a refusal."""
         if response.status_code == 400 and is_chat(flow.request):
             _advise(flow, response)
-        kept = self._kept_turns.get(flow)
-        if kept is not None and not response.stream and response.status_code == 200:
+        if self.keeps(flow) and not response.stream:
             try:
-                body = await in_slices(reading_body(response), flow)
-                await in_slices(kept.reader.reading(body), flow)
+                body = await in_slices(body_in_steps(response), flow)
+                await self._keep_turns(flow, read_reply(body, keeps=True).turns(last=True))
             except (ClientLeft, DecodingError):
                 pass
             except Exception:
                 logger.exception("%s: its reasoning is not remembered", name_of(flow))
-        await self.keep(flow, last=True)
+        else:
+            await self.keep(flow, last=True)
         self.forget(flow)
 
     def forget(self, flow: http.HTTPFlow) -> None:
@@ -230,39 +235,61 @@ def _advise(flow: http.HTTPFlow, response: http.Response) -> None:
         logger.warning("%s: refused by the host: %s.", name_of(flow), advice)
 
 
-def _reading(request: http.Request) -> Slices[tuple[bytes, Any]]:
+def _read(request: http.Request) -> Generator[None, None, tuple[bytes, Any]]:
     """The body of a request, and its value if it may be for a model whose hosts refuse something;
-    raises `NotJson` and `DecodingError`."""
-    body = yield from reading_body(request, MAX_REQUEST)
-    strict = yield from may_be_strict(body)
-    return body, ((yield from reading(body)) if strict else None)
+    raises `TooLarge`, `NotJson` and `DecodingError`."""
+    body = yield from request_body(request)
+    strict = may_be_strict(body)
+    yield
+    return body, ((yield from load_request(body)) if strict else None)
 
 
-def _reading_strict(request: http.Request, *, renames: bool) -> Slices[_StrictRequest | None]:
-    """The request, if it is for a model whose hosts refuse something; raises `NotJson` and
-    `DecodingError`.  `renames`: whether the reply can be given the client's names."""
-    body, value = yield from _reading(request)
+def _strict_request(
+    request: http.Request, *, renames: bool
+) -> Generator[None, None, _StrictRequest | None]:
+    """The request, if it is for a model whose hosts refuse something; raises `TooLarge`, `NotJson`
+    and `DecodingError`.  `renames`: whether the reply can be given the client's names."""
+    body, value = yield from _read(request)
+    yield
     model = value.get("model") if isinstance(value, dict) else None
     family = family_of(model) if isinstance(model, str) else None
-    if family is None or not family.is_strict or not isinstance(value.get("messages"), list):
+    if family is None or not isinstance(value.get("messages"), list):
         return None
     missing = family.refuses.missing_reasoning if family.thinks(value) else None
     renames = renames and family.refuses.tool_names
     refuses = replace(family.refuses, missing_reasoning=missing, tool_names=renames)
-    history = (yield from History.reading(value["messages"])) if missing is not None else None
+    history = History.of(value["messages"]) if missing is not None else None
     return _StrictRequest(body, value, replace(family, refuses=refuses), history)
 
 
-def may_be_strict(body: bytes) -> Slices[bool]:
-    """Whether a model is named in the body, in whatever object, whose hosts refuse something:
-    a look that costs nothing beside reading it."""
-    for begin in range(0, len(body), _SEARCHED):
-        end = begin + _SEARCHED + len(_NAME)
-        at = body.find(_NAME, begin, end)
-        while at >= 0:
-            found = _MODEL.match(body, at)
-            if found and family_of(found[1].decode(errors="replace")).is_strict:
-                return True
-            at = body.find(_NAME, at + 1, end)
-        yield
+def may_be_strict(body: bytes) -> bool:
+    """Whether the body has, in whatever object, a model whose hosts refuse something, or arguments
+    that all hosts do: a look that costs nothing beside reading it.  Arguments after so many that
+    reading them takes long are not looked at."""
+    unread_values = MAX_VALUES
+    for name in _NAMES.finditer(body):
+        value, is_refused = _REFUSED[name[0]]
+        found = value.match(body, name.start())
+        if found is None:
+            continue
+        unread_values -= marks_in(found[1])
+        if unread_values >= 0 and is_refused(found[1]):
+            return True
     return False
+
+
+def _is_strict(model: bytes) -> bool:
+    return family_of(model.decode(errors="replace")).is_strict
+
+
+def _is_broken(arguments: bytes) -> bool:
+    """Whether the text in a JSON string is not that of an object."""
+    try:
+        text = loads(arguments)
+        return bool(text.strip()) and not isinstance(loads(text.encode()), dict)
+    except (NotJson, UnicodeEncodeError):
+        return True
+
+
+_REFUSED = {b'"model"': (_MODEL, _is_strict), b'"arguments"': (_ARGUMENTS, _is_broken)}
+_NAMES = re.compile(b"|".join(_REFUSED))

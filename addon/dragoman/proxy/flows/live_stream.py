@@ -11,14 +11,58 @@ import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from mitmproxy.proxy.commands import RequestWakeup
+from mitmproxy import http
 
-from ...wire.slices import Slices
-from ..content_decoding import Decoder, DecodingError
+from ..content_decoding import Decoder, DecodingError, decoder_for
+from ..http_headers import EVENT_STREAM, encoding_of, media_type
 from ..observe.recorder import FlowRecorder
+from ..routes import is_replayed
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyContext:
+    """What a stream needs of its flow."""
+
+    name: str
+    """The flow's, in the log."""
+    record: FlowRecorder
+    decoder: Decoder | None = None
+    heartbeat: float = 0
+    """Seconds of silence after which the client is sent something; 0: never."""
+    labelled: bool = True
+    """Whether the reply says that it is an event stream."""
+    waits: bool = True
+    """Whether the client's reply can wait until it is kept."""
+    breaks: bool = True
+    """Whether the client's reply can break off."""
+
+    @classmethod
+    def of(
+        cls,
+        flow: http.HTTPFlow,
+        response: http.Response,
+        record: FlowRecorder,
+        name: str,
+        *,
+        heartbeat: float,
+        has_layer: bool,
+    ) -> ReplyContext:
+        """`has_layer`: whether our stream layer is there, which makes it wait and break off."""
+        waits = has_layer and not is_replayed(flow)
+        return cls(
+            name,
+            record,
+            decoder_for(encoding_of(response)),
+            heartbeat,
+            labelled=media_type(response) == EVENT_STREAM,
+            waits=waits,
+            # How a body ends says nothing to a client of HTTP/1.0.
+            breaks=waits and flow.request.http_version != "HTTP/1.0",
+        )
 
 
 class LiveStream(ABC):
@@ -27,30 +71,21 @@ class LiveStream(ABC):
     started = False
     """Whether any of the reply, or its end, has come."""
     needs_attention = False
-    """Whether a piece may leave more to do than to send what the call returned: `slow_work`, an
-    end that is held, `broken`, `ends_at`.  False for nearly all: it is asked after each."""
+    """Whether a piece may leave more to do than to send what the call returned: an end that is
+    held, `broken`, `ends_at`.  False for nearly all: it is asked after each."""
     broken = ""
     """Why the client's reply has to break off now; empty if it need not."""
-    cancelled = False
-    """Whether the client's reply was ended before the upstream's."""
     ends_at: float | None = None
     """When the reply ends if its upstream does not end it, by `time.monotonic`; None: never."""
-    timer: RequestWakeup | None = None
-    """What wakes `http_stream` to look after this stream."""
 
-    def __init__(
-        self, name: str, record: FlowRecorder, heartbeat: float, decoder: Decoder | None
-    ) -> None:
-        """`name` is the flow's in the log; `heartbeat` is the silence in seconds
-        after which the client is sent something, or 0."""
-        self._name = name
-        self._record = record
-        self._heartbeat = heartbeat
-        self._decoder = decoder
+    def __init__(self, context: ReplyContext) -> None:
+        self._name = context.name
+        self._record = context.record
+        self._heartbeat = context.heartbeat
+        self._decoder = context.decoder
+        self._waits = context.waits
         self._over = False
         """Whether what still comes is ignored."""
-        self._document: bytes | None = None
-        """The whole reply, where that is no event stream: to be read."""
         self._sent_at = time.monotonic()
 
     def __call__(self, data: bytes) -> list[bytes]:
@@ -70,7 +105,7 @@ class LiveStream(ABC):
 
     def _feed_other(self, data: bytes) -> bytes:
         if self._over:
-            return self._unsent()
+            return b""
         if not data:
             return self._close()
         assert self._decoder is not None
@@ -95,10 +130,6 @@ class LiveStream(ABC):
     def _undecodable(self, error: str) -> bytes:
         """The rest of the body cannot be decoded."""
 
-    def _unsent(self) -> bytes:
-        """What waits to be sent with the next piece."""
-        return b""
-
     def opening(self) -> bytes:
         """Sent as soon as the upstream's headers have come."""
         self.started = True
@@ -110,28 +141,12 @@ class LiveStream(ABC):
 
     @abstractmethod
     def break_off(self, error: str) -> bytes:
-        """The upstream broke off: what is held, and the error."""
+        """The upstream broke off: what is held; `broken` says whether the client's reply breaks off
+        then, too."""
 
     def conclude(self) -> bytes:
         """The rest of a reply that ends at `ends_at`."""
         return b""
-
-    @property
-    @abstractmethod
-    def has_slow_work(self) -> bool:
-        """Whether there is `slow_work` to do before anything else can be sent."""
-
-    @abstractmethod
-    def slow_work(self) -> Slices[None]:
-        """Read a document, or write what takes long: as much as is sent at once."""
-
-    @abstractmethod
-    def slow_output(self) -> bytes:
-        """What `slow_work` made, which is sent now."""
-
-    @abstractmethod
-    def drop_slow_work(self) -> None:
-        """The client has left."""
 
     @property
     @abstractmethod
@@ -140,7 +155,7 @@ class LiveStream(ABC):
 
     @abstractmethod
     def release_end(self) -> bytes:
-        """That end, or as much of it as is sent at once; the rest is `slow_work`."""
+        """That end."""
 
     @property
     def heartbeat_in(self) -> float | None:

@@ -4,40 +4,43 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Generator
 from dataclasses import dataclass, replace
-from functools import partial
 from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 
 from ...bridge.cure.tool_names import ToolNames
-from ...bridge.native.reply_repair import Tools, declared, reading_tools, repairing_whole, stage_for
-from ...notes import Evidence
-from ...repair.chat_stream import ChatStreamRepair
+from ...bridge.native.reply_repair import Tools, declared, repair_whole, stage_for, tools_of
+from ...bridge.native.request_tools import RequestTools
 from ...repair.declared_tools import DeclaredTools
-from ...repair.pending import Policy
-from ...repair.pipeline import StreamRepair
-from ...stored.turn_reader import TurnReader
+from ...repair.pipeline import StreamRepair, Untouched
 from ...wire.chat_end import EARLY, TAIL, has_ended
 from ...wire.json_codec import NotJson
-from ...wire.json_slices import reading
-from ...wire.slices import Slices, emptied
+from ...wire.request_bounds import TooLarge, load_request
 from ...wire.sse import is_event_stream
-from ..content_decoding import MAX_REQUEST, DecodingError, decoder_for, is_unreadable
+from ..content_decoding import DecodingError, decoder_for, is_unreadable
 from ..error_responses import unreachable
-from ..http_headers import EVENT_STREAM, encoding_of, media_type, reading_body, set_stream_framing
+from ..http_headers import (
+    EVENT_STREAM,
+    body_in_steps,
+    encoding_of,
+    media_type,
+    request_body,
+    set_stream_framing,
+)
 from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import FlowRecorder, recorder_of
 from ..options import Settings
-from ..routes import gives_response, is_chat, is_replayed
+from ..routes import is_chat, route_of
 from ..run_slices import ClientLeft, in_slices
-from .live_stream import WatchedStream
+from .live_stream import ReplyContext, WatchedStream
 from .repair_stream import RepairStream
 
 logger = logging.getLogger(__name__)
 
 _KINDS = ("application/json", EVENT_STREAM)
+_latest_second = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +55,13 @@ class ReadRequest:
 class RepairFlow:
     """Repairs replies; what cannot be repaired passes as it comes."""
 
-    def __init__(self, monitor: FlowMonitor, *, breaks: bool) -> None:
-        """`breaks`: whether the reply to a client can be broken off."""
+    def __init__(self, monitor: FlowMonitor, *, has_layer: bool) -> None:
+        """`has_layer`: see `ReplyContext.of`."""
         self._monitor = monitor
-        self._breaks = breaks
+        self._has_layer = has_layer
         self._requests: WeakKeyDictionary[http.HTTPFlow, ReadRequest | None] = WeakKeyDictionary()
-        """Each until its reply is repaired; None where a fault prevented reading it."""
+        """Each until its reply is repaired; None where it is too large, or a fault prevented
+        reading it."""
 
     async def begin_reply(
         self,
@@ -66,12 +70,12 @@ class RepairFlow:
         settings: Settings,
         *,
         repairs: bool,
-        turns: TurnReader | None,
+        keeps: bool,
         names: ToolNames | None,
     ) -> None:
         """The headers of a reply have come.  It streams, and is repaired meanwhile, or it is
-        collected if it `repairs`; or it passes.  `turns`, `names`: see `RepairStream`."""
-        if repairs or turns is not None:
+        collected if it `repairs`; or it passes.  `keeps`, `names`: see `RepairStream`."""
+        if repairs or keeps:
             request = await self._read(flow)
             if request is None:
                 repairs = False
@@ -79,14 +83,14 @@ class RepairFlow:
                 # A reply that ends with its headers is repaired whole, which then needs no tools.
                 self._requests[flow] = replace(request, tools=DeclaredTools({}))
                 try:
-                    self._stream(flow, response, request, settings, turns=turns, names=names)
+                    self._stream(flow, response, request, settings, keeps=keeps, names=names)
                 except Exception:
                     error = "%s: repair failed; the reply passes as it comes"
                     logger.exception(error, name_of(flow))
                     self.pass_on(flow, response)
                 return
         if repairs and self.may_collect(flow, response):
-            response.stream = False
+            self._monitor.take_stream(flow, response)
         elif media_type(response) == EVENT_STREAM:
             self.pass_on(flow, response)
 
@@ -97,13 +101,15 @@ class RepairFlow:
         return is_chat(flow.request) or media_type(response) == "application/json"
 
     async def _read(self, flow: http.HTTPFlow) -> ReadRequest | None:
-        """What the request says; None after a fault."""
+        """What the request says; None after a fault, or if it is too large."""
         if flow not in self._requests:
             self._requests[flow] = None
             try:
-                self._requests[flow] = await in_slices(reading_request(flow.request), flow)
+                self._requests[flow] = await in_slices(read_request(flow.request), flow)
             except ClientLeft:
                 pass
+            except TooLarge as error:
+                self._monitor.of(flow, "watch").evidence.note("not repaired:", str(error))
             except Exception:
                 logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
         return self._requests[flow]
@@ -115,7 +121,7 @@ class RepairFlow:
         request: ReadRequest,
         settings: Settings,
         *,
-        turns: TurnReader | None,
+        keeps: bool,
         names: ToolNames | None,
     ) -> None:
         """Have the reply repaired while it streams, or pass as it comes if that is impossible."""
@@ -128,21 +134,23 @@ class RepairFlow:
             return
         record.options = settings.in_words(repair=repairs, dialect="")
         tools = _sent_tools(request, names, record)
-        breaks = self._breaks and not is_replayed(flow)
-        stage, whole = _stages(tools, settings.policy, record.evidence, repairs=repairs)
+        self._monitor.take_stream(flow, response)
+        stage: StreamRepair = Untouched()
+        if repairs:
+            stage = stage_for(tools, settings.policy, record.evidence, new_second())
+        context = ReplyContext.of(
+            flow,
+            response,
+            record,
+            name_of(flow),
+            heartbeat=settings.heartbeat if request.stream else 0,
+            has_layer=self._has_layer,
+        )
         response.stream = RepairStream(
             stage,
-            decoder_for(encoding),
-            name=name_of(flow),
-            record=record,
-            heartbeat=settings.heartbeat if request.stream else 0,
-            labelled=media_type(response) == EVENT_STREAM,
-            whole=whole,
-            waits=breaks,
+            context,
             has_end=repairs and is_chat(flow.request),
-            # How a body ends says nothing to a client of HTTP/1.0.
-            breaks=breaks and flow.request.http_version != "HTTP/1.0",
-            turns=turns,
+            keeps=keeps,
             names=names,
         )
         self._monitor.streams(flow)
@@ -184,15 +192,13 @@ class RepairFlow:
         tools = _sent_tools(request, names, record)
         policy, evidence = settings.policy, record.evidence
         try:
-            body = await in_slices(reading_body(response), flow)
+            body = await in_slices(body_in_steps(response), flow)
             if is_received and is_chat(flow.request) and _is_cut(body, request):
                 logger.error("%s: %s", name_of(flow), EARLY)
                 record.reply.add_received(body)
-                record.upstream_status = response.status_code
                 flow.response = unreachable(EARLY)
                 return
-            work = repairing_whole(body, tools, policy, evidence, int(time.time()))
-            repaired = await in_slices(work, flow)
+            repaired = repair_whole(body, tools, policy, evidence, new_second())
             repaired = repaired if names is None else names.restored(repaired)
         except ClientLeft:
             logger.info("%s: the client has left before its reply was read", name_of(flow))
@@ -217,27 +223,20 @@ def _streams(flow: http.HTTPFlow, response: http.Response, request: ReadRequest)
 
 def _sent_tools(request: ReadRequest, names: ToolNames | None, record: FlowRecorder) -> Tools:
     """The tools with the names that were sent."""
-    tools = request.tools if names is None else names.with_aliases(request.tools)
+    tools = request.tools
+    if names is not None and isinstance(tools, DeclaredTools):
+        tools = names.with_aliases(tools)
+    elif names is not None and isinstance(tools, RequestTools):
+        tools = replace(tools, declared=names.with_aliases(tools.declared))
     record.tools = declared(tools)
     return tools
 
 
-def _stages(
-    tools: Tools, policy: Policy, evidence: Evidence, *, repairs: bool
-) -> tuple[StreamRepair, Callable[[bytes], Slices[bytes]]]:
-    """What repairs the reply if it is a stream, and if it is a document; or only reads it."""
-    now = int(time.time())
-    if repairs:
-        whole = partial(repairing_whole, tools=tools, policy=policy, evidence=evidence, now=now)
-        return stage_for(tools, policy, evidence, now), whole
-    stage = ChatStreamRepair(DeclaredTools({}), policy, evidence, now)
-    stage.leave_all()
-    return stage, _as_it_came
-
-
-def _as_it_came(body: bytes) -> Slices[bytes]:
-    yield
-    return body
+def new_second() -> int:
+    """The time in seconds, but none that another reply has had: ids of calls are made of it."""
+    global _latest_second  # noqa: PLW0603
+    _latest_second = max(int(time.time()), _latest_second + 1)
+    return _latest_second
 
 
 def _is_cut(body: bytes, request: ReadRequest) -> bool:
@@ -248,17 +247,15 @@ def _is_cut(body: bytes, request: ReadRequest) -> bool:
     return not body.strip() and bool(request.stream)
 
 
-def reading_request(request: http.Request) -> Slices[ReadRequest]:
-    """What is unreadable declares nothing."""
+def read_request(request: http.Request) -> Generator[None, None, ReadRequest]:
+    """What is unreadable declares nothing.  Raises `TooLarge`."""
+    value = None
     try:
-        plain = yield from reading_body(request, MAX_REQUEST)
-        value = yield from reading(plain or b"null")
+        plain = yield from request_body(request)
+        value = yield from load_request(plain or b"null")
     except (NotJson, DecodingError):
-        value = None
-    tools = yield from reading_tools(value, native=gives_response(request))
-    if not isinstance(value, dict):
-        return ReadRequest(None, tools)
-    for name in ("messages", "input"):
-        if isinstance(members := value.get(name), list):
-            yield from emptied(members)
-    return ReadRequest(bool(value.get("stream")), tools)
+        pass
+    yield
+    tools = tools_of(value, native=route_of(request).gives_response)
+    stream = bool(value.get("stream")) if isinstance(value, dict) else None
+    return ReadRequest(stream, tools)

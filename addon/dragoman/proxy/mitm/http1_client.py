@@ -4,7 +4,7 @@ Hosts send each event of a stream as a chunk of its own.  Here the chunks that o
 socket brings are joined; and those of a reply that is repaired or bridged go to its `Stream` and
 on to the client without the layers in between, which cost more than the work on them.
 
-As `http_stream`, this knows internals of mitmproxy, and of the h11 that it reads bodies with.
+As `http_stream`, this uses internals of mitmproxy, and of the h11 that it reads bodies with.
 """
 
 from __future__ import annotations
@@ -26,9 +26,6 @@ from mitmproxy.proxy.layers.http._http1 import (  # type: ignore[attr-defined]
 
 from .http_stream import Stream
 
-_STATE = {"_bytes_in_chunk", "_bytes_to_discard", "_reading_trailer"}
-if not vars(ChunkedReader()).keys() >= _STATE:
-    raise ImportError("h11 reads chunks in another way")
 _HEADER = re.compile(rb"([0-9a-fA-F]{1,16})\r\n")
 """Of a chunk without extensions."""
 _FOOTER = b"\r\n"

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 from weakref import WeakKeyDictionary, WeakSet
 
-from mitmproxy import ctx, http
+from mitmproxy import ctx
 from mitmproxy.connection import Client, Connection, ConnectionState
 from mitmproxy.options import Options
 from mitmproxy.proxy import commands, events, layer
@@ -26,12 +26,12 @@ from mitmproxy.proxy.layers.http import (
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
 from mitmproxy.proxy.layers.http._events import ResponseData
 from mitmproxy.proxy.layers.http._http1 import Http1Server
+from mitmproxy.proxy.layers.http._http2 import Http2Client
 from mitmproxy.proxy.layers.tls import HTTP1_ALPNS
 from mitmproxy.proxy.mode_specs import ReverseMode
 from mitmproxy.proxy.server import ConnectionHandler
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
-from ..flows.live_stream import LiveStream
 from ..options import OptionsOverlay
 from .http1_client import UpstreamConnection
 from .http_stream import Stream
@@ -60,13 +60,6 @@ def adopt(next_layer: layer.NextLayer, interpreter: Interpreter) -> None:
             adopted = cast(_Layer, http_layer)
             adopted.interpreter, adopted.ended, adopted.coalescing = interpreter, WeakSet(), None
             _adopted.setdefault(http_layer.context.client, WeakSet()).add(adopted)
-
-
-def wake(flow: http.HTTPFlow, live: LiveStream) -> None:
-    """Have the `Stream` of a flow look at its reply now, not when its timer is due."""
-    handler = _handler(flow.client_conn)
-    if handler is not None and live.timer is not None:
-        _send(handler, events.Wakeup(live.timer))
 
 
 def close_what_is_left(ended: ServerConnectionHookData) -> None:
@@ -142,6 +135,13 @@ class _Layer(HttpLayer):
         if timer is not None:
             self.command_sources.pop(timer, None)
 
+    def renew(self, connection: Connection, stream_id: int) -> None:
+        """Have another request with this id sent as a new stream of a connection, if that speaks
+        HTTP/2: mitmproxy would send it in the one that has ended."""
+        *_, http_client = self.connections[connection].context.layers
+        if isinstance(http_client, Http2Client):
+            http_client.our_stream_id.pop(stream_id, None)
+
     def get_connection(
         self, event: GetHttpConnection, *, reuse: bool = True
     ) -> layer.CommandGenerator[None]:
@@ -160,7 +160,8 @@ class _Layer(HttpLayer):
 
     def make_stream(self, stream_id: int) -> layer.CommandGenerator[None]:
         http1 = isinstance(self.connections[self.context.client], Http1Server)
-        stream = Stream(self.context.fork(), stream_id, self.interpreter, self.forget, http1=http1)
+        context, interpreter = self.context.fork(), self.interpreter
+        stream = Stream(context, stream_id, interpreter, self.forget, self.renew, http1=http1)
         self.streams[stream_id] = stream
         yield from self.event_to_child(stream, events.Start())
 

@@ -4,17 +4,16 @@ mitmproxy calls an addon when something arrives.  A `Stream` also acts when noth
 when all is over:
 
 * it sends the opening of a reply with its headers, and heartbeats during a silence;
-* it ends a reply that is cancelled, or complete although its upstream's is not;
-* it has a document read, what is long written, and a response kept, before the client
-  receives its end;
+* it ends a reply that is complete although its upstream's is not;
+* it has a response kept before the client receives its end;
 * after the upstream's connection has broken, or been silent for too long, it sends the rest
   of the reply, and ends it or breaks it off;
+* it sends a request once more, bridged, after its host has said that it has no such address;
 * it keeps the option ``stream_large_bodies`` off what has to be converted as a whole, which
   would pass every hook, and bounds such a reply.
 
-This uses internals of mitmproxy, the same from 11 to 12 but promised nowhere.  They are used
-in this folder alone; where one is missing its modules cannot be imported, and all else works
-without them.
+This uses internals of mitmproxy, in this folder alone; where one is missing (`private`) its modules
+cannot be imported, and all else works without them.
 """
 
 from __future__ import annotations
@@ -25,15 +24,18 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from mitmproxy import flow
+from mitmproxy.connection import Connection
 from mitmproxy.net.http import status_codes
 from mitmproxy.net.http.http1 import expected_http_body_size
 from mitmproxy.options import Options
 from mitmproxy.proxy import commands, events, layer
 from mitmproxy.proxy.context import Context
-from mitmproxy.proxy.layers.http import HttpLayer, HttpStream, SendHttp, _events
+from mitmproxy.proxy.layers.http import HttpStream, SendHttp, _events
 from mitmproxy.proxy.layers.http._base import ReceiveHttp
 from mitmproxy.proxy.layers.http._events import (
+    RequestData,
     RequestEndOfMessage,
+    RequestHeaders,
     RequestProtocolError,
     ResponseData,
     ResponseEndOfMessage,
@@ -45,7 +47,15 @@ from mitmproxy.proxy.layers.http._events import (
 from ..content_decoding import MAX_REPLY
 from ..flows.live_stream import LiveStream
 from ..options import OptionsOverlay
-from .interpreter import DragomanKeepHook, DragomanPauseHook, DragomanReadHook, Interpreter
+from .interpreter import (
+    DragomanKeepHook,
+    DragomanPauseHook,
+    DragomanRefusedHook,
+    Interpreter,
+)
+from .private import LAYERS, require
+
+require(LAYERS)
 
 LONG = 0.01
 """Seconds of work on a piece of a reply after which other flows run."""
@@ -61,20 +71,6 @@ _CANCEL: Any = _CODES.CANCEL if _CODES else status_codes.CLIENT_CLOSED_REQUEST
 # That with which mitmproxy resets the client's stream of HTTP/2.
 _BROKEN: Any = _CODES.GENERIC_SERVER_ERROR if _CODES else status_codes.BAD_GATEWAY
 _FROM_UPSTREAM = (ResponseHeaders, ResponseData, ResponseTrailers, ResponseEndOfMessage)
-_USED = {
-    HttpLayer: "make_stream event_to_child get_connection",
-    HttpStream: "_handle_event state_wait_for_response_headers state_stream_response_body "
-    "state_consume_response_body state_done state_errored check_body_size start_response_stream "
-    "send_response handle_protocol_error passthrough",
-}
-_MISSING = [
-    f"{owner.__name__}.{name}"
-    for owner, names in _USED.items()
-    for name in names.split()
-    if not hasattr(owner, name)
-]
-if _MISSING:
-    raise ImportError(f"mitmproxy has no {', '.join(_MISSING)}")
 
 
 @dataclass
@@ -94,14 +90,16 @@ class Stream(HttpStream):
         stream_id: int,
         interpreter: Interpreter,
         forget: Callable[[commands.RequestWakeup | None], None],
+        renew: Callable[[Connection, int], None],
         *,
         http1: bool,
     ) -> None:
-        """`forget` drops a timer, which would otherwise hold this until it is due.  `http1`: the
-        client speaks HTTP/1."""
+        """`forget` drops a timer, which would otherwise hold this until it is due.  `renew` lets
+        another request of this stream be sent.  `http1`: the client speaks HTTP/1."""
         super().__init__(context, stream_id)
         self._interpreter = interpreter
         self._forget = forget
+        self._renew = renew
         self._patience: float = getattr(context.options, "tcp_timeout", PATIENCE)
         self._received_at = 0.0
         self._timer: commands.RequestWakeup | None = None
@@ -109,6 +107,8 @@ class Stream(HttpStream):
         self._wakes_at = 0.0
         self._upstream_ended = False
         """Whether the upstream's part of this was ended here."""
+        self._upstream_switched = False
+        """Whether the upstream says that it speaks another protocol from now on (101)."""
         self._stores_body = False
         """Whether mitmproxy is to keep the body of a reply that is streamed."""
         self._http1 = http1
@@ -135,6 +135,8 @@ class Stream(HttpStream):
         elif self._upstream_ended and isinstance(event, _FROM_UPSTREAM):
             pass  # it had come before, while a hook was waited for
         elif not self._over:  # else it waited for a hook, as the last ones did
+            if isinstance(event, ResponseHeaders):
+                self._upstream_switched = event.response.status_code == 101
             yield from super()._handle_event(event)
             yield from self._after(event)
         self._find_live()
@@ -159,10 +161,14 @@ class Stream(HttpStream):
             yield from super().passthrough(event)
 
     def flow_done(self) -> layer.CommandGenerator[None]:
-        """As its parent does. Then the flow goes with its bodies, which may be megabytes: streams
-        are in cycles, and would hold it until Python's next full collection."""
+        """As its parent does; but a connection that has switched protocols, of which the client
+        learns nothing, serves no other request: it is closed. Then the flow goes with its bodies,
+        which may be megabytes: streams are in cycles, and would hold it until Python's next full
+        collection."""
         assert self.flow.response
         upgraded = self.flow.response.status_code == 101
+        if self._upstream_switched and not upgraded:
+            yield from self._end_upstream("The upstream has switched protocols.")
         yield from super().flow_done()
         if not upgraded:
             self._over = True
@@ -181,7 +187,7 @@ class Stream(HttpStream):
         )
 
     def _wake(self, event: events.Wakeup) -> layer.CommandGenerator[None]:
-        """Nothing has come for a while, or `wake` was called."""
+        """Nothing has come for a while."""
         live = self.live
         if event.command is not self._timer or not (live or self._unanswered):
             return
@@ -198,15 +204,12 @@ class Stream(HttpStream):
         yield from self._wait()
 
     def _end_live(self, live: LiveStream) -> layer.CommandGenerator[bool]:
-        """End a reply that is cancelled or complete; False if it continues."""
-        if live.cancelled:
-            yield from self._end_upstream("The client has cancelled this response.")
-        else:
-            yield from self._send_waiting(live)
-            if live.ends_at is None or live.ends_at > time.monotonic():
-                return False
-            yield from self._send(live.conclude())
-            yield from self._end_upstream("The reply is complete.")
+        """End a reply that is complete; False if it continues."""
+        yield from self._send_waiting(live)
+        if live.ends_at is None or live.ends_at > time.monotonic():
+            return False
+        yield from self._send(live.conclude())
+        yield from self._end_upstream("The reply is complete.")
         yield from self.send_response(already_streamed=True)
         return True
 
@@ -232,8 +235,6 @@ class Stream(HttpStream):
             self._timer = commands.RequestWakeup(max(0.0, delay))
             self._wakes_at = now + delay
             yield self._timer
-        if live is not None:
-            live.timer = self._timer
 
     # A reply that is streamed
 
@@ -281,7 +282,7 @@ class Stream(HttpStream):
             yield ReceiveHttp(_Delivered(self.stream_id, is_long))
 
     def _after_piece(self, live: LiveStream, *, is_long: bool) -> layer.CommandGenerator[None]:
-        if is_long and not (live.has_slow_work or live.holds_end):
+        if is_long and not live.holds_end:
             yield DragomanPauseHook(self.flow)
         yield from self._send_waiting(live)
         if live.broken:
@@ -292,14 +293,10 @@ class Stream(HttpStream):
             yield from self._wait()
 
     def _send_waiting(self, live: LiveStream) -> layer.CommandGenerator[None]:
-        """Send what takes long to read or write, and the end once it has been kept."""
-        while live.has_slow_work or live.holds_end:
-            if live.has_slow_work:
-                yield DragomanReadHook(self.flow)
-                yield from self._send(live.slow_output())
-            else:
-                yield DragomanKeepHook(self.flow)
-                yield from self._send(live.release_end())
+        """Send the end once it has been kept."""
+        while live.holds_end:
+            yield DragomanKeepHook(self.flow)
+            yield from self._send(live.release_end())
 
     def send_response(self, already_streamed: bool = False) -> layer.CommandGenerator[None]:
         """As its parent does, after the end of the reply, unless that is to break off."""
@@ -308,7 +305,27 @@ class Stream(HttpStream):
             if live.broken:
                 yield from self._break(live.broken)
                 return
+        is_received = self.server_state == self.state_consume_response_body
+        if is_received and self._interpreter.may_bridge_refused(self.flow):
+            yield DragomanRefusedHook(self.flow)
+            if self.flow.response is None:
+                yield from self._send_again()
+                return
         yield from super().send_response(already_streamed)
+
+    def _send_again(self) -> layer.CommandGenerator[None]:
+        """Send the flow's request, which is another now, in the place of one that was refused."""
+        if (yield from self.check_killed(True)):
+            return
+        self.server_state = self.state_wait_for_response_headers
+        self._received_at = time.monotonic()
+        if not (yield from self.make_server_connection()):
+            return
+        request, stream_id, server = self.flow.request, self.stream_id, self.context.server
+        self._renew(server, stream_id)
+        yield SendHttp(RequestHeaders(stream_id, request, end_stream=False), server)
+        yield SendHttp(RequestData(stream_id, request.raw_content or b""), server)
+        yield SendHttp(RequestEndOfMessage(stream_id), server)
 
     def _break(self, reason: str) -> layer.CommandGenerator[None]:
         """End the client's reply as if the upstream's connection had broken: HTTP/1 has no last

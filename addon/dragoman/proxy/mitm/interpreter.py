@@ -24,6 +24,10 @@ class Interpreter(Protocol):
     def converts_reply(self, flow: http.HTTPFlow) -> bool:
         """Whether the reply to a flow, once it comes, is to be converted or repaired."""
 
+    def may_bridge_refused(self, flow: http.HTTPFlow) -> bool:
+        """Whether the reply to a flow, which was received whole, may show that its request has to
+        be bridged."""
+
     def give_up_whole(self, flow: http.HTTPFlow) -> None:
         """A reply that must be read whole is too large: the flow's response gets a stream with
         which it passes, or is replaced."""
@@ -33,9 +37,9 @@ class Interpreter(Protocol):
 
 
 @dataclass
-class DragomanReadHook(commands.StartHook):
-    """A document has come where a stream was expected, or what is sent next takes long to write:
-    time to do a part of it."""
+class DragomanRefusedHook(commands.StartHook):
+    """See `may_bridge_refused`: time to make another request of it.  The flow has no response then;
+    or it has the one that the client receives."""
 
     flow: http.HTTPFlow
 

@@ -10,21 +10,19 @@ import logging
 import time
 import weakref
 from collections import Counter
-from dataclasses import replace
 
 from mitmproxy import http
 from mitmproxy.net.http.url import hostport
 
-from ...inspect.exchange import Job
-from ...inspect.outcome import RUNNING, headline, outcome_of
-from ...inspect.refused_calls import counting_refused
+from ...inspect.outcome import LOST, OURS, RUNNING, Job, headline, outcome_of
+from ...inspect.parse.request import model_asked
 from ...inspect.stats import Stats
-from ...inspect.summary import TurnSummary, model_asked, summarizing_both
-from ...notes import Evidence, printable
+from ...notes import Evidence, TurnFacts, printable
+from ...repair.declared_tools import DeclaredTools
 from ...wire.chat_end import EARLY
-from ...wire.slices import Slices, drained
+from ...wire.reply_reader import ReplyReader, read_reply
 from ..flows.live_stream import LiveStream, WatchedStream
-from ..run_slices import in_slices
+from ..routes import is_self_test
 from .recorder import KEY, ClientRequest, FlowRecorder, readable, recorder_of
 from .refresh import FlowRefresher, show, watched_by_somebody
 
@@ -41,6 +39,8 @@ _LEFT = ("Client disconnected", "stream reset by client")
 SILENTLY_USELESS = 20
 """Unreadable replies of a host in a row after which a warning is logged."""
 MAX_HOSTS = 1000
+MAX_CHECKED = 1024 * 1024
+"""Characters of arguments that are compared with schemas at the end of a flow."""
 MAX_NAME = 300
 """Characters of a flow's name in the log."""
 
@@ -69,7 +69,7 @@ class FlowMonitor:
             model=model,
             client_request=client_request,
         )
-        self._sign(flow, record, TurnSummary())
+        self._sign(flow, record, TurnFacts())
         if watched_by_somebody():
             show(flow)
         return record
@@ -91,42 +91,56 @@ class FlowMonitor:
             weak = weakref.ref(flow)
             record.reply.growth = FlowRefresher(lambda: self._refresh(weak()))
 
+    # One reply has one stream.  mitmproxy's rule: the addon that sets it last wins.
+
+    def take_stream(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        """The reply, whose headers have come, is ours from now on, whoever has it until now."""
+        if callable(response.stream):
+            self._lost(flow, _addon_of(response.stream), OURS)
+        response.stream = False
+
+    def check_stream(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        """The reply, which was ours, has ended: say so if another addon has taken it."""
+        record, stream = recorder_of(flow), response.stream
+        ours = isinstance(stream, LiveStream | WatchedStream)
+        if stream and record is not None and not (ours or record.reply.upstream.total):
+            self._lost(flow, OURS, _addon_of(stream))
+
+    @staticmethod
+    def _lost(flow: http.HTTPFlow, loser: str, winner: str) -> None:
+        if record := recorder_of(flow):
+            record.evidence.note(LOST, f"{loser} (to {winner})")
+        warning = "%s: two addons have set flow.response.stream: %s has lost it to %s, loaded later"
+        logger.warning(warning, name_of(flow), loser, winner)
+
     def _refresh(self, flow: http.HTTPFlow | None) -> None:
         record = recorder_of(flow) if flow is not None else None
         if flow is None or flow.response is None or record is None:
             return
         try:
             flow.response.data.content = record.reply.client.kept
-            self._sign(flow, record, drained(summarizing_both(*record.reply.ends(growing=True))))
+            self._sign(flow, record, _facts(flow, record, growing=True))
             show(flow)
         except Exception:
             logger.exception("%s: its growth could not be shown", name_of(flow))
 
-    async def summary(self, flow: http.HTTPFlow) -> TurnSummary | None:
-        """The summary of a flow that has ended; None if it is not watched."""
-        record = recorder_of(flow)
-        try:
-            return await in_slices(_summarizing(flow, record), None) if record else None
-        except Exception:
-            logger.exception("%s: its reply could not be looked at", name_of(flow))
-            return None
-
-    def close(self, flow: http.HTTPFlow, summary: TurnSummary | None = None) -> None:
-        """`flow` has ended, well or not; `summary` is its own if known."""
+    def close(self, flow: http.HTTPFlow) -> None:
+        """`flow` has ended, well or not."""
         record = recorder_of(flow)
         if record is None:
             return
         try:
             if record.reply.growth is not None:
                 record.reply.growth.stop()
-            summary = summary or drained(_summarizing(flow, record))
-            record.model = record.model or summary.model or model_asked(readable(flow.request))
+            facts = _facts(flow, record)
+            record.model = record.model or facts.model or model_asked(readable(flow.request))
             status, broken = _status(flow), _broken(flow)
-            record.outcome = outcome_of(summary, record.evidence, status=status, broken=broken)
-            line = self._sign(flow, record, summary)
+            record.outcome = outcome_of(facts, record.evidence, status=status, broken=broken)
+            line = self._sign(flow, record, facts)
             self._log(flow, record, line)
-            self._warn_if_useless(flow, record, summary)
-            self._count(flow, record, summary)
+            self._warn_if_useless(flow, record, facts)
+            if not is_self_test(flow.request):
+                self._count(flow, record, facts)
             record.end(flow)
             if record.reply.growth is not None:
                 show(flow)
@@ -138,16 +152,16 @@ class FlowMonitor:
                 flow.response.stream = True
 
     @staticmethod
-    def _sign(flow: http.HTTPFlow, record: FlowRecorder, summary: TurnSummary) -> str:
+    def _sign(flow: http.HTTPFlow, record: FlowRecorder, facts: TurnFacts) -> str:
         """Put the headline and the mark on the flow, unless the user has put others there; returns
         the headline."""
         line = headline(
             record.outcome,
             record.job,
-            summary,
+            facts,
             record.evidence,
             model=record.model,
-            first=record.reply.reached(summary.upstream.first_token),
+            first=record.reply.reached(facts.upstream.first_token),
             status=_status(flow),
         )
         mark = _mark(record)
@@ -166,9 +180,9 @@ class FlowMonitor:
             phrases = [line, *cause, *record.evidence.lines()]
             logger.info("%s: %s", name_of(flow), "; ".join(phrases))
 
-    def _count(self, flow: http.HTTPFlow, record: FlowRecorder, summary: TurnSummary) -> None:
+    def _count(self, flow: http.HTTPFlow, record: FlowRecorder, facts: TurnFacts) -> None:
         self.stats.add(
-            summary,
+            facts,
             record.evidence,
             record.outcome,
             job=record.job,
@@ -177,20 +191,18 @@ class FlowMonitor:
             streamed=record.streamed,
             has_tools=bool(record.tools),
             times={
-                "first token": record.reply.reached(summary.upstream.first_token),
+                "first token": record.reply.reached(facts.upstream.first_token),
                 "longest silence": record.reply.ended[1] if record.streamed else None,
                 "duration": time.time() - record.began,
             },
         )
 
-    def _warn_if_useless(
-        self, flow: http.HTTPFlow, record: FlowRecorder, summary: TurnSummary
-    ) -> None:
+    def _warn_if_useless(self, flow: http.HTTPFlow, record: FlowRecorder, facts: TurnFacts) -> None:
         response = flow.response
         if flow.error or response is None or not 200 <= response.status_code < 300:
             return
         host = host_of(flow.request)
-        if summary.upstream.parsed:
+        if facts.upstream.parsed:
             self._unreadable.pop(host, None)
         elif record.reply.upstream.missing:
             return  # what there was to read may not have been kept
@@ -206,15 +218,40 @@ class FlowMonitor:
                 )
 
 
-def _summarizing(flow: http.HTTPFlow, record: FlowRecorder) -> Slices[TurnSummary]:
-    upstream, client = record.reply.ends()
-    if not record.streamed and flow.response is not None:
-        client = (readable(flow.response), b"")
-        upstream = upstream if upstream[0] else client
-    summary = yield from summarizing_both(upstream, client)
-    body = b"" if upstream[1] else upstream[0]  # nothing of one that is cut
-    refused = yield from counting_refused(body, record.tools, record.evidence, summary)
-    return replace(summary, refused_calls=refused)
+def _addon_of(stream: object) -> str:
+    """The name of the script that a stream is from."""
+    module = str(getattr(stream, "__module__", None) or "another addon")
+    return printable(module.removeprefix("__mitmproxy_script__."))
+
+
+def _facts(flow: http.HTTPFlow, record: FlowRecorder, *, growing: bool = False) -> TurnFacts:
+    """What the stages have noted of the reply; of one that no stage has read, what its bytes say.
+    `growing`: only the ends of a long one are read."""
+    read, cut = record.read, False
+    if read is not None and read.fault is not None and not growing:
+        logger.error("%s: its facts are read again", name_of(flow), exc_info=read.fault)
+    if read is not None and read.knows:
+        upstream, client = read.upstream, read.client
+    else:
+        bodies = record.reply.ends(growing=growing)
+        if not record.streamed and flow.response is not None:
+            received = readable(flow.response), b""
+            bodies = bodies[0] if bodies[0][0] else received, received
+        cut = bool(bodies[0][1])
+        upstream = read_reply(*bodies[0])
+        client = upstream if bodies[0] == bodies[1] else read_reply(*bodies[1])
+    of_upstream = upstream.facts
+    of_client = of_upstream if client is upstream else client.facts
+    known = not (growing or cut) and of_upstream.parsed
+    return TurnFacts(of_upstream, of_client, refused(upstream, record.tools) if known else 0)
+
+
+def refused(upstream: ReplyReader, tools: DeclaredTools) -> int:
+    """How many native calls have arguments that their tool refuses."""
+    calls = upstream.calls if tools else []
+    if sum(len(arguments) for _, arguments in calls) > MAX_CHECKED:
+        return 0
+    return sum(tools.refuses(*call) for call in calls)
 
 
 def _status(flow: http.HTTPFlow) -> int:

@@ -17,11 +17,13 @@ from weakref import WeakKeyDictionary
 from mitmproxy import http
 from mitmproxy.flow import Flow
 
-from ...inspect.exchange import Exchange, Job, Step, Timing
-from ...inspect.outcome import RUNNING, SIGNS, Outcome
+from ...inspect.exchange import Exchange, Step, Timing
+from ...inspect.outcome import RUNNING, SIGNS, Job, Outcome
 from ...notes import Evidence
 from ...repair.declared_tools import DeclaredTools
-from ..content_decoding import MAX_REQUEST, DecodingError
+from ...wire.reply_reader import TurnReader
+from ...wire.request_bounds import MAX_BODY
+from ..content_decoding import DecodingError
 from ..http_headers import body_of
 from .reply_log import ReplyLog
 
@@ -71,22 +73,23 @@ class FlowRecorder:
         """Whether the reply is our own."""
         self.outcome = RUNNING
         self.evidence = evidence
+        self.read: TurnReader | None = None
+        """What the stages have read of the reply, if it streams."""
         self.tools = DeclaredTools({})
         self.options: Mapping[str, str] = {}
         """See `Exchange.options`."""
-        self.upstream_status: int | None = None
-        """If it differs from the client's."""
         self.streamed = False
         self.began = flow.request.timestamp_end or flow.request.timestamp_start
         self.reply = ReplyLog(keep, self.began)
         self._client_request = client_request
-        self._uncured: bytes | None = None
+        self.uncured: bytes | None = None
+        """The body that the client sent, where the request was cured."""
         flow.metadata[KEY] = {"job": job, **self._request_fields}
         _running[flow] = self
 
     def sent_another(self, client_request: bytes) -> None:
         """The request was cured: the upstream was sent something else than this."""
-        self._uncured = client_request
+        self.uncured = client_request
 
     def kept(self) -> dict[str, Any]:
         """What the flow's metadata has of the record when it has ended; at any time."""
@@ -104,7 +107,6 @@ class FlowRecorder:
             "missing": [upstream.missing, client.missing],
             "steps": struct.pack(f"<{len(steps)}d", *steps),
             "ended": list(self.reply.ended) if self.streamed else None,
-            "status": self.upstream_status,
             **self._request_fields,
             "upstream": None if self._is_unchanged else upstream.kept,
         }
@@ -122,7 +124,7 @@ class FlowRecorder:
         """Of the flow's metadata."""
         sent = self._client_request
         if sent is None:
-            return {} if self._uncured is None else {"request": self._uncured}
+            return {} if self.uncured is None else {"request": self.uncured}
         resumes = {"resumes": sent.resumes} if sent.resumes else {}
         return {"request": sent.body, "path": sent.path, "dialect": sent.dialect, **resumes}
 
@@ -178,8 +180,6 @@ def exchange_of(flow: Flow) -> Exchange | None:
         unfinished=unfinished,
         outcome=RUNNING if unfinished else outcome,
         status=status,
-        upstream_status=kept.get("status", status),
-        retry_after=response.headers.get("retry-after", "") if response else "",
         error=flow.error.msg if flow.error else "",
         request_notes=tuple(map(str, kept.get("told_request", ()))),
         reply_notes=tuple(map(str, kept.get("told", ()))),
@@ -192,7 +192,7 @@ def exchange_of(flow: Flow) -> Exchange | None:
 def readable(message: http.Message | None) -> bytes:
     """A body without its encoding; empty if it cannot be decoded."""
     try:
-        return body_of(message, MAX_REQUEST) if message else b""
+        return body_of(message, MAX_BODY) if message else b""
     except DecodingError:
         return b""
 
@@ -208,7 +208,7 @@ def _is_sound(name: str, value: object) -> bool:
     match name, value:
         case ("request" | "resumes" | "upstream" | "steps", bytes()) | ("path" | "dialect", str()):
             return True
-        case ("status", int()) | ("ended", [float(), float()]):
+        case "ended", [float(), float()]:
             return True
         case ("told_request" | "told" | "calls", [*_]) | ("options", {}):
             return True

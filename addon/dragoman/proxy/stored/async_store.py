@@ -1,12 +1,13 @@
 """The kept responses for hooks, without blocking mitmproxy's event loop.
 
 A store is used in one thread of its own, in the order of the calls; so what was kept is there for
-the next call.  The turns that were continued last are in memory; whether they are still kept is
-checked each time.
+the next call.  What is read of it is put together here, one response at a time, so that no flow
+waits for another's long conversation.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -20,40 +21,39 @@ from ...bridge.request.validation import previous_not_found
 from ...stored import turn_reasoning
 from ...stored.continuation import (
     Continuation,
-    ReadyTurns,
-    continuing,
+    found_items,
     not_found,
     previous_id,
-    reading_turns,
-    referring,
+    referred_ids,
     response_ids_of,
-    writing_turn,
+    too_long,
 )
 from ...stored.save_context import owner
-from ...stored.store import Limits, Parts, Store, StoreError
-from ...stored.stored_response import StoredResponse, Unreadable, parts_of
+from ...stored.store import Limits, Store, StoreError
+from ...stored.stored_response import OtherVersion, StoredResponse, Unreadable, parts_of
 from ...wire.errors import Refused
 from ...wire.json_codec import Json
-from ...wire.json_slices import writing
-from ...wire.slices import Slices
 from ..observe.monitor import host_of
 from ..response_owner import is_anonymous
-from ..run_slices import in_slices
 from .open_store import open_store, place_of
 from .store_thread import StoreThread
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+MAX_CHAIN = 32 * 1024 * 1024
+"""Bytes of the responses that one conversation is put together from: as many as of a request."""
 AT_ONCE = 8
 TURNS_AT_ONCE = 100
 AT_START, AT_RUN_TIME = 5.0, 0.2
 """Seconds to wait for a store to open: at run time all streams wait."""
+_ADDRESS = "address:"
+"""How the name of an entry begins that says which API an upstream speaks; it has no owner."""
 
 
 class AsyncStore:
     """Kept responses of all owners; `opened` says whether they are kept at all. What is awaited
-    raises `StoreError` and `Refused`, and `ClientLeft` where it is for a flow."""
+    raises `StoreError` and `Refused`."""
 
     def __init__(self) -> None:
         self._thread: StoreThread | None = None
@@ -61,7 +61,6 @@ class AsyncStore:
         """The value of ``dragoman_store``, and mitmproxy's confdir."""
         self._memory: StoreThread | None = None
         """The memory store, which loses nothing while another is in use."""
-        self._ready = ReadyTurns()
         self._warned = False
 
     @property
@@ -91,10 +90,8 @@ class AsyncStore:
         if value == "memory":
             self._memory = thread
         before, self._thread, self._choice = self._thread, thread, choice
-        if before is not None and before is not thread:
-            self._ready.clear()
-            if before is not self._memory:
-                before.close()
+        if before is not None and before is not thread and before is not self._memory:
+            before.close()
 
     def close(self) -> None:
         """Wait a moment for what is being written, and close the store."""
@@ -112,83 +109,60 @@ class AsyncStore:
                 host_of(request),
             )
 
-    async def get(self, asker: bytes, ids: Sequence[str]) -> list[StoredResponse | None]:
-        """Without long tools and instructions, which no conversation needs."""
-        now = time.time()
-        blobs = await self._run(asker, lambda store, owner: store.get(owner, ids, now))
-        return [await in_slices(_readable(blob, None), None) for blob in blobs]
+    # Responses
+
+    async def has(self, asker: bytes, response_id: str) -> bool:
+        (blob,) = await self._get(asker, [response_id])
+        return blob is not None and _readable(blob) is not None
 
     async def one(self, asker: bytes, response_id: str) -> StoredResponse:
         """A whole response, which is requested itself."""
-        now = time.time()
-
-        def get(store: Store, owner: str) -> tuple[bytes | None, dict[str, bytes]]:
-            (blob,) = store.get(owner, [response_id], now)
-            return blob, _parts(store, owner, blob)
-
-        kept = await in_slices(_readable(*await self._run(asker, get)), None)
+        (blob,) = await self._get(asker, [response_id])
+        names = parts_of(blob) if blob is not None else []
+        found = zip(names, await self._get(asker, names) if names else [], strict=True)
+        parts = {name: part for name, part in found if part is not None}
+        kept = None if blob is None else _readable(blob, parts)
         if kept is None:
             raise not_found(response_id)
         return kept
 
-    async def chain(self, asker: bytes, response_id: str) -> list[StoredResponse]:
-        """A response after all those before it."""
-        kept = await self.one(asker, response_id)
-        return [*[found async for found in self._each(asker, kept.ancestors)], kept]
-
-    async def _each(self, asker: bytes, ids: Sequence[str]) -> AsyncIterator[StoredResponse]:
-        """All of these, which a request continues, some at a time."""
+    async def chain(self, asker: bytes, ids: Sequence[str]) -> AsyncIterator[StoredResponse]:
+        """The responses of one conversation, oldest first, without long tools and instructions."""
+        size = 0
         for begin in range(0, len(ids), AT_ONCE):
             some = ids[begin : begin + AT_ONCE]
-            for name, found in zip(some, await self.get(asker, some), strict=True):
-                if found is None:
+            for name, blob in zip(some, await self._get(asker, some), strict=True):
+                size += len(blob or b"")
+                if size > MAX_CHAIN:
+                    raise too_long(MAX_CHAIN)
+                kept = None if blob is None else _readable(blob)
+                if kept is None:
                     raise previous_not_found(name)
-                yield found
+                yield kept
+                await asyncio.sleep(0)
 
-    async def earlier(self, asker: bytes, body: Json, flow: http.HTTPFlow) -> Continuation:
-        """What the request of a flow continues."""
-        previous, items = None, list[Json]()
-        if previous_name := previous_id(body):
-            (previous,) = [found async for found in self._each(asker, [previous_name])]
-            items = await self.items(asker, previous.ancestors, flow)
-            latest = await in_slices(previous.turn_items(), flow)
-            self._ready.add(asker, previous_name, await in_slices(writing(latest), flow))
-            items += latest
-        item_ids = await in_slices(referring(body), flow)
+    async def earlier(self, asker: bytes, body: Json) -> Continuation:
+        """What the request with this body continues."""
+        items, ancestors, parts = list[Json](), tuple[str, ...](), dict[str, None]()
+        if previous := previous_id(body):
+            (latest,) = [kept async for kept in self.chain(asker, [previous])]
+            ancestors = (*latest.ancestors, previous)
+            async for kept in self.chain(asker, ancestors):
+                items += kept.turn_items()
+                parts |= dict.fromkeys(kept.parts)
+        item_ids = referred_ids(body)
         ids = sorted(response_ids_of(item_ids))
-        found = await self.get(asker, ids) if ids else []
-        others = {name: kept for name, kept in zip(ids, found, strict=True) if kept is not None}
-        return await in_slices(continuing(previous, items, item_ids, others), flow)
+        found = zip(ids, await self._get(asker, ids) if ids else [], strict=True)
+        others = {name: each for name, blob in found if blob and (each := _readable(blob))}
+        parts |= dict.fromkeys(part for each in others.values() for part in each.parts)
+        return Continuation(items, ancestors, found_items(item_ids, others), tuple(parts))
 
-    async def items(self, asker: bytes, ids: Sequence[str], flow: http.HTTPFlow) -> list[Json]:
-        """What these responses, of one conversation and oldest first, add to it."""
-        now, texts = time.time(), dict[str, bytes]()
-        for name in ids:
-            if (text := self._ready.find(asker, name)) is not None:
-                texts[name] = text
-        if texts:
-            count = await self._run(asker, lambda store, owner: store.count(owner, ids, now))
-            texts = texts if count == len(ids) else {}  # then one is not found
-        async for kept in self._each(asker, [name for name in ids if name not in texts]):
-            name = kept.response["id"]
-            texts[name] = await in_slices(writing_turn(kept), flow)
-            self._ready.add(asker, name, texts[name])
-        return await in_slices(reading_turns(texts[name] for name in ids), flow)
-
-    async def keep(self, asker: bytes, kept: StoredResponse) -> None:
-        """Safe when this returns."""
+    async def keep(self, asker: bytes, kept: StoredResponse, used: Sequence[str] = ()) -> None:
+        """Safe when this returns; the time of what it has `used` begins anew."""
         now = time.time()
-        response_id: str = kept.response["id"]
-        self._ready.drop(asker, response_id)
-        needed = [*kept.ancestors, *sorted(response_ids_of(kept.references))]
-        inherited: Parts = dict.fromkeys(kept.inherited)
-        written = await in_slices(kept.writing(), None)
-
-        def put(store: Store, owner: str) -> None:
-            blob, parts = kept.packed(written)
-            store.put(owner, response_id, blob, now, needed, parts={**inherited, **parts})
-
-        await self._run(asker, put)
+        blob, parts = kept.packed()
+        name: str = kept.response["id"]
+        await self._run(asker, lambda store, me: store.put(me, name, blob, now, used, parts=parts))
 
     async def delete(self, asker: bytes, response_id: str) -> bool:
         """Whether it was there."""
@@ -197,8 +171,9 @@ class AsyncStore:
             (blob,) = store.get(owner, [response_id], time.time())
             return store.delete(owner, response_id, parts_of(blob) if blob else ())
 
-        self._ready.drop(asker, response_id)
         return await self._run(asker, delete)
+
+    # The reasoning of past turns
 
     async def recall(
         self, asker: bytes, names: Sequence[Sequence[str]]
@@ -217,16 +192,38 @@ class AsyncStore:
         keep = partial(turn_reasoning.keep, names=names, text=text, now=time.time(), used=used)
         await self._run(asker, keep)
 
+    # Which API an upstream speaks
+
     async def speaks(self, address: str) -> str:
-        """Which API the upstream at an address speaks; "" if unknown."""
-        now = time.time()
-        return await self._run(b"", lambda store, _owner: store.remembered(address, now))
+        """That of the upstream at an address (a hash), whose time begins anew; "" if unknown."""
+        if self._thread is None:
+            return ""
+        now, name = time.time(), _ADDRESS + address
+
+        def read(store: Store) -> str:
+            (blob,) = store.get("", [name], now)
+            if blob:
+                store.put("", name, blob, now)
+            return (blob or b"").decode()
+
+        return await self._thread.ask(read)
 
     def remember(self, address: str, speaks: str) -> None:
-        """Not awaited: what is lost is found out again."""
-        now = time.time()
+        """Forget it for an empty text. Not awaited: what is lost is found out again."""
+        now, name = time.time(), _ADDRESS + address
+
+        def write(store: Store) -> None:
+            if speaks:
+                store.put("", name, speaks.encode(), now)
+            else:
+                store.delete("", name)
+
         if self._thread is not None:
-            self._thread.later(lambda store: store.remember(address, speaks, now))
+            self._thread.later(write)
+
+    async def _get(self, asker: bytes, names: Sequence[str]) -> list[bytes | None]:
+        now = time.time()
+        return await self._run(asker, lambda store, owner: store.get(owner, names, now))
 
     async def _run(self, asker: bytes, call: Callable[[Store, str], T]) -> T:
         """In the store's thread; see `StoreThread.ask`. The secret is read each time: a store that
@@ -253,17 +250,12 @@ def _wait_for(thread: StoreThread, seconds: float, *, named: bool) -> None:
         logger.warning("The store of responses does not answer yet; it is used as soon as it does.")
 
 
-def _parts(store: Store, owner: str, blob: bytes | None) -> dict[str, bytes]:
-    digests = parts_of(blob) if blob is not None else []
-    found = zip(digests, store.parts(owner, digests), strict=True)
-    return {digest: part for digest, part in found if part is not None}
-
-
-def _readable(blob: bytes | None, parts: dict[str, bytes] | None) -> Slices[StoredResponse | None]:
-    """None for a response that another version of this program kept."""
-    if blob is None:
-        return None
+def _readable(blob: bytes, parts: dict[str, bytes] | None = None) -> StoredResponse | None:
+    """None for a response that another version of this program kept. Raises `StoreError` for one
+    that is damaged."""
     try:
-        return (yield from StoredResponse.decoding(blob, parts))
-    except Unreadable:
+        return StoredResponse.of(blob, parts)
+    except OtherVersion:
         return None
+    except Unreadable as error:
+        raise StoreError(f"A kept response cannot be read: {error}.") from None

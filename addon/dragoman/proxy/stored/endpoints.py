@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from weakref import WeakKeyDictionary
+from collections.abc import Callable
 
 from mitmproxy import http
 
@@ -12,109 +12,81 @@ from ...stored import endpoint_bodies
 from ...stored.continuation import in_progress, not_found
 from ...stored.store import StoreError
 from ...wire.errors import Refused
-from ...wire.json_slices import writing
+from ...wire.json_codec import Json, dumps
 from ..error_responses import error_response, refusal
 from ..flows.bridge_stream import BridgeStream
 from ..http_headers import set_event_stream
 from ..response_owner import asker_of
-from ..routes import ResponsesRoute
-from ..run_slices import ClientLeft, in_slices
+from ..routes import Route
 from .async_store import AsyncStore
 
 logger = logging.getLogger(__name__)
 
-try:
-    from ..mitm.http_layer import wake
-except (ImportError, AttributeError):
-    wake = None  # type: ignore[assignment]  # the reply then ends with what comes next
-
-
-class Running:
-    """The responses that are being streamed: each can be read as far as it is, and cancelled."""
-
-    def __init__(self) -> None:
-        self._streams: WeakKeyDictionary[http.HTTPFlow, tuple[bytes, BridgeStream]]
-        self._streams = WeakKeyDictionary()
-
-    def began(self, flow: http.HTTPFlow, asker: bytes, stream: BridgeStream) -> None:
-        self._streams[flow] = asker, stream
-
-    def ended(self, flow: http.HTTPFlow) -> None:
-        self._streams.pop(flow, None)
-
-    def find(self, asker: bytes, response_id: str) -> tuple[http.HTTPFlow, BridgeStream] | None:
-        """None if it does not run, or has another owner."""
-        for flow, (owner, stream) in self._streams.items():
-            if owner == asker and stream.reply.response["id"] == response_id:
-                return flow, stream
-        return None
+_CANNOT_CANCEL = Refused("Cannot cancel a synchronous response.", param="response_id")
+"""OpenAI's words for a response that is not of the background, which is refused."""
 
 
 class StoredEndpoints:
-    def __init__(self, store: AsyncStore, running: Running) -> None:
+    def __init__(
+        self, store: AsyncStore, running: Callable[[bytes, str], BridgeStream | None]
+    ) -> None:
+        """`running` finds the stream of a response by its owner and its id: such a response can be
+        read as far as it is."""
         self._store = store
         self._running = running
 
-    def runs(self, request: http.Request, address: ResponsesRoute) -> bool:
+    def runs(self, request: http.Request, address: Route) -> bool:
         """Whether a request is about a response that runs here, and is the asker's."""
         response_id = address.response_id
-        return bool(response_id and self._running.find(asker_of(request), response_id))
+        return bool(response_id and self._running(asker_of(request), response_id))
 
     async def has(self, request: http.Request, response_id: str) -> bool:
         """Whether this response runs, or is kept, for who sends the request."""
         asker = asker_of(request)
-        if self._running.find(asker, response_id) is not None:
+        if self._running(asker, response_id) is not None:
             return True
         try:
-            (kept,) = await self._store.get(asker, [response_id])
+            return await self._store.has(asker, response_id)
         except (Refused, StoreError) as error:
             logger.error("Stored responses cannot be had: %s", error)
             return False
-        return kept is not None
 
-    async def answer(self, flow: http.HTTPFlow, address: ResponsesRoute) -> http.Response:
-        """The answer to a request that generates nothing.  Raises `ClientLeft`."""
+    async def answer(self, flow: http.HTTPFlow, address: Route) -> http.Response:
+        """The answer to a request that generates nothing."""
         try:
-            return await self._answer(flow, address)
-        except ClientLeft:
-            raise
+            return await self._answer(flow.request, address)
         except (Refused, StoreError) as error:
             return refusal(error)
         except Exception:
             logger.exception("A request about a kept response could not be answered")
             return error_response(500, "Dragoman could not answer this.")
 
-    async def _answer(self, flow: http.HTTPFlow, address: ResponsesRoute) -> http.Response:
-        request = flow.request
+    async def _answer(self, request: http.Request, address: Route) -> http.Response:
         asker, response_id = asker_of(request), address.response_id
         streams = request.query.get("stream") == "true"
         plain = request.method == "GET" and not address.action and not streams
-        if (running := self._running.find(asker, response_id)) is not None:
-            stream = running[1]
+        if (running := self._running(asker, response_id)) is not None:
             if address.action == "cancel":
-                stream.cancel()
-                if wake is not None:
-                    wake(*running)
-            elif not plain:
+                raise _CANNOT_CANCEL
+            if not plain:
                 raise in_progress(response_id)
-            return _json(await in_slices(writing(stream.reply.response), flow))
+            return _json(running.reply.response)
         if request.method == "DELETE":
             if not await self._store.delete(asker, response_id):
                 raise not_found(response_id)
             return _json(endpoint_bodies.deleted(response_id))
-        if address.action == "input_items":
-            chain = await self._store.chain(asker, response_id)
-            work = endpoint_bodies.input_items(chain, dict(request.query))
-            return _json(await in_slices(work, flow))
         kept = await self._store.one(asker, response_id)
-        if address.action == "cancel" and kept.response["status"] != "cancelled":
-            raise Refused("Cannot cancel a synchronous response.", param="response_id")
-        if streams and not address.action:
+        if address.action == "cancel":
+            raise _CANNOT_CANCEL
+        if address.action == "input_items":
+            chain = [each async for each in self._store.chain(asker, kept.ancestors)]
+            return _json(endpoint_bodies.input_items([*chain, kept], dict(request.query)))
+        if streams:
             again = endpoint_bodies.events_after(kept, _starting_after(request))
-            response = http.Response.make(200, await in_slices(again, flow))
+            response = http.Response.make(200, again)
             set_event_stream(response)
             return response
-        return _json(await in_slices(writing(kept.response), flow))
+        return _json(kept.response)
 
 
 def _starting_after(request: http.Request) -> int:
@@ -124,5 +96,5 @@ def _starting_after(request: http.Request) -> int:
     return int(text)
 
 
-def _json(body: bytes) -> http.Response:
-    return http.Response.make(200, body, {"content-type": "application/json"})
+def _json(body: Json) -> http.Response:
+    return http.Response.make(200, dumps(body), {"content-type": "application/json"})

@@ -1,22 +1,19 @@
 """Opens the store that the option ``dragoman_store`` names.
 
 SQLite and Redis may be missing from mitmproxy's Python: each is imported when it is chosen.
+Without SQLite nothing is kept but in a Redis.
 """
 
 from __future__ import annotations
 
 import importlib
-import logging
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from mitmproxy import exceptions
 
 from ...stored.store import Limits, Store, StoreError
-from .memory import Memory
 from .redis import SCHEMES, Redis
-
-logger = logging.getLogger(__name__)
 
 FILE = "dragoman.sqlite3"
 """The default, in mitmproxy's confdir."""
@@ -27,21 +24,17 @@ def open_store(value: str, *, confdir: Path, limits: Limits) -> Store:
     """The store that `value` names, which is not ``off``; it forgets what is beyond its `limits`.
     Raises `OptionsError`. A Redis is connected to by its first use: it may start later than the
     proxy."""
-    if value == "memory":
-        return Memory(limits)
     try:
         if value.startswith(SCHEMES):
             return Redis(value, limits)
-        path = _path(value, confdir)
+        path = None if value == "memory" else _path(value, confdir)
         try:
             sqlite = importlib.import_module(".sqlite", __package__)
         except ImportError:
-            logger.warning(
-                "dragoman_store: the Python that mitmproxy runs in has no sqlite3, so responses "
-                "are kept in memory, and no longer than mitmproxy runs. mitmproxy from pip has "
-                "it; to have it so without this warning, set dragoman_store to memory."
-            )
-            return Memory(limits)
+            raise StoreError(
+                "the Python that mitmproxy runs in has no sqlite3, which a file and memory need. "
+                "mitmproxy from pip has it; else set it to a redis:// URL or to off."
+            ) from None
         store: Store = sqlite.Sqlite(path, limits)
     except StoreError as error:
         raise exceptions.OptionsError(f"dragoman_store: {error}") from None

@@ -15,14 +15,15 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from ...stored.store import NO_PARTS, Limits, Parts, StoreError
+from ...stored.store import NO_PARTS, PART, Limits, Parts, StoreError
 from .evictions import QUIET, EvictionLog
 
 SCHEMES = ("redis://", "rediss://")
 CONNECT, ANSWER = 0.5, 1.0
 """Seconds to wait: a client may be waiting."""
 SECRET = b"dragoman:secret"
-_ADDRESS = "dragoman:address:"
+_KINDS = ("part", "address")
+"""How names begin that are no responses'; their keys begin so, too."""
 _DELETE_UNUSED = """
 redis.call('SREM', KEYS[2], ARGV[1])
 for _, name in ipairs(redis.call('SMEMBERS', KEYS[2])) do
@@ -87,7 +88,7 @@ class Redis:
     def put(
         self,
         owner: str,
-        response_id: str,
+        name: str,
         blob: bytes,
         now: float,
         keeps: Sequence[str] = (),
@@ -95,48 +96,29 @@ class Redis:
         parts: Parts = NO_PARTS,
     ) -> None:
         # Keys expire by the clock of Redis, the same for all who share it.
-        name, expiry = _key(owner, response_id), self._milliseconds
-        commands: list[tuple[Any, ...]]
-        commands = [("PEXPIRE", _key(owner, kept_id), expiry) for kept_id in keeps]
-        for digest, part in parts.items():
-            key, uses = _part_keys(owner, digest)
-            if part is not None:
-                commands += [("SET", key, part, "NX"), ("SADD", uses, name)]
-            commands += [("PEXPIRE", key, expiry), ("PEXPIRE", uses, expiry)]
+        key, expiry = _key(owner, name), self._milliseconds
+        commands: list[tuple[Any, ...]] = []
+        for part, text in parts.items():
+            commands += [("SET", _key(owner, part), text, "NX"), ("SADD", _uses(owner, part), key)]
+        for kept in (*keeps, *parts):
+            keys = [_key(owner, kept)] + [_uses(owner, kept)] * kept.startswith(PART)
+            commands += (("PEXPIRE", each, expiry) for each in keys)
         # After its parts, so that a response that is there can be read.
-        self._run(*commands, ("SET", name, blob, "PX", expiry))
+        self._run(*commands, ("SET", key, blob, "PX", expiry))
         self._log_evictions(now)
 
-    def get(self, owner: str, ids: Sequence[str], now: float) -> list[bytes | None]:
+    def get(self, owner: str, names: Sequence[str], now: float) -> list[bytes | None]:
         del now
-        return self._values([_key(owner, name) for name in ids])
+        return list(self._run(("MGET", *(_key(owner, name) for name in names)))[0]) if names else []
 
-    def parts(self, owner: str, digests: Sequence[str]) -> list[bytes | None]:
-        return self._values([_part_keys(owner, digest)[0] for digest in digests])
-
-    def _values(self, keys: list[bytes]) -> list[bytes | None]:
-        return list(self._run(("MGET", *keys))[0]) if keys else []
-
-    def count(self, owner: str, ids: Sequence[str], now: float) -> int:
-        del now
-        return sum(self._run(*(("EXISTS", _key(owner, name)) for name in ids)))
-
-    def delete(self, owner: str, response_id: str, parts: Sequence[str] = ()) -> bool:
-        name = _key(owner, response_id)
-        unused = (("EVAL", _DELETE_UNUSED, 2, *_part_keys(owner, part), name) for part in parts)
-        deleted: int = self._run(("DEL", name), *unused)[0]
+    def delete(self, owner: str, name: str, parts: Sequence[str] = ()) -> bool:
+        key = _key(owner, name)
+        unused = (
+            ("EVAL", _DELETE_UNUSED, 2, _key(owner, part), _uses(owner, part), key)
+            for part in parts
+        )
+        deleted: int = self._run(("DEL", key), *unused)[0]
         return deleted > 0
-
-    def remember(self, address: str, speaks: str, now: float) -> None:
-        del now
-        key = _ADDRESS + address
-        self._run(("SET", key, speaks, "PX", self._milliseconds) if speaks else ("DEL", key))
-
-    def remembered(self, address: str, now: float) -> str:
-        del now
-        key = _ADDRESS + address
-        found, _ = self._run(("GET", key), ("PEXPIRE", key, self._milliseconds))
-        return found.decode() if isinstance(found, bytes) else ""
 
     def close(self) -> None:
         with contextlib.suppress(*self._faults):
@@ -173,12 +155,16 @@ class Redis:
         return replies
 
 
-def _key(owner: str, response_id: str) -> bytes:
-    """An owner is a hash, without a colon; an id is any text a client sent."""
-    return f"dragoman:response:{owner}:{response_id}".encode("utf-8", "surrogatepass")
+def _key(owner: str, name: str) -> bytes:
+    """An owner is a hash, or none for an address; the name of a response is any text a client
+    sent."""
+    kind, _, rest = name.partition(":")
+    if kind not in _KINDS or (kind == "address") == bool(owner):
+        kind, rest = "response", name
+    holder = f"{owner}:" if owner else ""
+    return f"dragoman:{kind}:{holder}{rest}".encode("utf-8", "surrogatepass")
 
 
-def _part_keys(owner: str, digest: str) -> tuple[bytes, bytes]:
-    """Of a part, and of the set of the responses that have it."""
-    name = f"{owner}:{digest}".encode()
-    return b"dragoman:part:" + name, b"dragoman:uses:" + name
+def _uses(owner: str, part: str) -> bytes:
+    """Of the set of the responses that have a part."""
+    return f"dragoman:uses:{owner}:{part.removeprefix(PART)}".encode("utf-8", "surrogatepass")

@@ -1,4 +1,4 @@
-"""Responses in one SQLite file, which several processes may share.
+"""Responses in one SQLite file, which several processes may share, or in SQLite's memory.
 
 When `put` returns, its data is written to the file or its write-ahead log: a killed process loses
 nothing.  Nothing waits for the disk (synchronous=NORMAL), so a power cut may lose the last
@@ -20,15 +20,16 @@ import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ...stored.store import MAX_ADDRESSES, NO_PARTS, Limits, Parts, StoreError
+from ...stored.store import NO_PARTS, PART, Limits, Parts, StoreError
 from .evictions import EvictionLog
 
 APPLICATION = 0x44524147  # "DRAG"
 """SQLite's `application_id`."""
 VERSION = 1
+_MEMORY = Path(":memory:")
 HEADER = 100
 """Bytes: SQLite overwrites a shorter file as if it were empty."""
 BUSY, READING = 2.0, 0.5
@@ -42,8 +43,6 @@ SMALL = 200
 PRUNED = 64
 """Responses a put may remove; a large put more, as needed for its room."""
 SPARE_PAGES, VACUUMED_PAGES = 1024, 64
-COUNTED = 500
-"""Ids in one statement: old versions of SQLite take 999 values."""
 CLEARED_PAGES = 20_000
 """Free pages cut off an old file: earlier versions did not overwrite deleted data."""
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -92,21 +91,29 @@ _ADDED = (
     "UPDATE owners SET size = size - length(OLD.blob) WHERE owner = OLD.owner; "
     "DELETE FROM owners WHERE owner = OLD.owner AND size <= 0; END",
 )
-_ADDRESSES = """CREATE TABLE IF NOT EXISTS addresses
-(address TEXT PRIMARY KEY, speaks TEXT NOT NULL, used REAL NOT NULL)"""
+_EVICT = """DELETE FROM responses WHERE key = (SELECT key FROM responses
+WHERE owner = (SELECT owner FROM owners ORDER BY size DESC LIMIT 1) ORDER BY used, key LIMIT 1)"""
+_MOVED = (
+    # What is known of upstreams had a table of its own.
+    "INSERT OR IGNORE INTO responses (owner, id, used) "
+    "SELECT X'', CAST('address:' || address AS BLOB), used FROM addresses",
+    "INSERT OR IGNORE INTO blobs SELECT key, CAST(speaks AS BLOB) FROM addresses JOIN responses "
+    "ON owner = X'' AND id = CAST('address:' || address AS BLOB)",
+    "DROP TABLE addresses",
+)
 
 
 class Sqlite:
-    def __init__(self, path: Path, limits: Limits) -> None:
-        """Makes the file and its folder if needed, for the user alone. Raises `StoreError` if that
-        fails, or if the file is something else."""
+    def __init__(self, path: Path | None, limits: Limits) -> None:
+        """Makes the file and its folder if needed, for the user alone; None: it is in memory.
+        Raises `StoreError` if that fails, or if the file is something else."""
         self.limits = limits
-        self._path = path
+        self._path = path or _MEMORY
         self._evictions = EvictionLog()
         self._log_has_deleted = False
         self._damaged = ""
         with self._errors():
-            self._db = _open(path, BUSY)
+            self._db = _open(self._path, BUSY)
             self._page_size = _number(self._db, "PRAGMA page_size")
             self._secret: bytes = self._db.execute("SELECT secret FROM secret").fetchone()[0]
 
@@ -116,111 +123,76 @@ class Sqlite:
     def put(
         self,
         owner: str,
-        response_id: str,
+        name: str,
         blob: bytes,
         now: float,
         keeps: Sequence[str] = (),
         *,
         parts: Parts = NO_PARTS,
     ) -> None:
-        own = {_bytes(digest): part for digest, part in parts.items() if part is not None}
-        self.limits.admit(blob, *own.values())
-        expiry = self.limits.expiry(now)
-        mine, name = _bytes(owner), _bytes(response_id)
+        size = len(blob) + sum(map(len, parts.values()))
+        if size > self.limits.max_bytes:
+            raise StoreError(
+                f"a response of {size} bytes is not kept: "
+                f"it is larger than dragoman_store_max ({self.limits.max_bytes})"
+            )
+        mine, row_id, expiry = _bytes(owner), _bytes(name), now - self.limits.seconds
         with self._transaction("BEGIN IMMEDIATE") as db:
             db.executemany(
                 "UPDATE responses SET used = ? WHERE owner = ? AND id = ? AND used > ?",
-                [(now, mine, _bytes(kept_id), expiry) for kept_id in keeps],
+                [(now, mine, _bytes(kept), expiry) for kept in keeps],
             )
-            db.execute("DELETE FROM responses WHERE owner = ? AND id = ?", (mine, name))
-            evicted = self._prune(mine, len(blob) + self._new_bytes(mine, own), expiry)
-            row = (mine, name, now)
+            db.execute("DELETE FROM responses WHERE owner = ? AND id = ?", (mine, row_id))
+            evicted = self._prune(size, expiry)
+            row = (mine, row_id, now)
             key = db.execute("INSERT INTO responses (owner, id, used) VALUES (?, ?, ?)", row)
             db.execute("INSERT INTO blobs (key, blob) VALUES (?, ?)", (key.lastrowid, blob))
-            new = [(mine, digest, part) for digest, part in own.items()]
-            db.executemany(
-                "INSERT OR IGNORE INTO parts (owner, digest, blob) VALUES (?, ?, ?)", new
-            )
-            db.executemany(
-                "INSERT INTO uses SELECT ?, key FROM parts WHERE owner = ? AND digest = ?",
-                [(key.lastrowid, mine, digest) for digest in own],
-            )
+            for part, text in parts.items():
+                digest = _bytes(part.removeprefix(PART))
+                new = "INSERT OR IGNORE INTO parts (owner, digest, blob) VALUES (?, ?, ?)"
+                db.execute(new, (mine, digest, text))
+                use = "INSERT INTO uses SELECT ?, key FROM parts WHERE owner = ? AND digest = ?"
+                db.execute(use, (key.lastrowid, mine, digest))
         self._evictions.add(evicted, now)
 
-    def get(self, owner: str, ids: Sequence[str], now: float) -> list[bytes | None]:
+    def get(self, owner: str, names: Sequence[str], now: float) -> list[bytes | None]:
+        mine, expiry = _bytes(owner), now - self.limits.seconds
         query = (
             "SELECT blob FROM responses JOIN blobs USING (key) "
             "WHERE owner = ? AND id = ? AND used > ?"
         )
-        return self._select(query, owner, ids, self.limits.expiry(now))
-
-    def parts(self, owner: str, digests: Sequence[str]) -> list[bytes | None]:
-        query = "SELECT blob FROM parts WHERE owner = ? AND digest = ?"
-        return self._select(query, owner, digests)
-
-    def count(self, owner: str, ids: Sequence[str], now: float) -> int:
-        # With a plus `used` takes part in no index: that of all responses of an owner is longer.
-        query = "SELECT count(*) FROM responses WHERE owner = ? AND +used > ? AND id IN (%s)"
-        counted, expiry = 0, self.limits.expiry(now)
+        of_part = "SELECT blob FROM parts WHERE owner = ? AND digest = ?"
+        rows = []
         with self._transaction("BEGIN") as db:
-            for begin in range(0, len(ids), COUNTED):
-                some = [_bytes(name) for name in ids[begin : begin + COUNTED]]
-                statement = query % ",".join("?" * len(some))
-                counted += db.execute(statement, (_bytes(owner), expiry, *some)).fetchone()[0]
-        return counted
-
-    def _select(
-        self, query: str, owner: str, names: Sequence[str], *expiry: float
-    ) -> list[bytes | None]:
-        """The value that `query` gives for each name."""
-        mine = _bytes(owner)
-        with self._transaction("BEGIN") as db:
-            rows = [db.execute(query, (mine, _bytes(name), *expiry)).fetchone() for name in names]
+            for name in names:
+                if name.startswith(PART):
+                    found = db.execute(of_part, (mine, _bytes(name.removeprefix(PART))))
+                else:
+                    found = db.execute(query, (mine, _bytes(name), expiry))
+                rows.append(found.fetchone())
         return [row[0] if row else None for row in rows]
 
-    def delete(self, owner: str, response_id: str, parts: Sequence[str] = ()) -> bool:
+    def delete(self, owner: str, name: str, parts: Sequence[str] = ()) -> bool:
         del parts  # the file knows
         query = "DELETE FROM responses WHERE owner = ? AND id = ?"
         with self._transaction("BEGIN IMMEDIATE") as db:
-            deleted = db.execute(query, (_bytes(owner), _bytes(response_id))).rowcount
+            deleted = db.execute(query, (_bytes(owner), _bytes(name))).rowcount
         if deleted:
             self._empty_log(READING)
         return deleted > 0
-
-    def remember(self, address: str, speaks: str, now: float) -> None:
-        with self._transaction("BEGIN IMMEDIATE") as db:
-            db.execute("DELETE FROM addresses WHERE address = ?", (address,))
-            if speaks:
-                db.execute("INSERT INTO addresses VALUES (?, ?, ?)", (address, speaks, now))
-            db.execute(
-                "DELETE FROM addresses WHERE used <= ? OR address IN "
-                "(SELECT address FROM addresses ORDER BY used DESC LIMIT -1 OFFSET ?)",
-                (self.limits.expiry(now), MAX_ADDRESSES),
-            )
-
-    def remembered(self, address: str, now: float) -> str:
-        query = "SELECT speaks FROM addresses WHERE address = ? AND used > ?"
-        with self._transaction("BEGIN") as db:
-            row = db.execute(query, (address, self.limits.expiry(now))).fetchone()
-        speaks = str(row[0]) if row else ""
-        if speaks:
-            self.remember(address, speaks, now)
-        return speaks
 
     def close(self) -> None:
         with contextlib.suppress(sqlite3.Error):
             self._db.close()
 
-    def _prune(self, owner: bytes, size: int, expiry: float) -> int:
-        """Remove what is too old, and then the least recently used, to make room for `size` bytes
-        of this owner. How many went before their time."""
+    def _prune(self, size: int, expiry: float) -> int:
+        """Remove what is too old, and then, to make room for `size` bytes, what the owner who has
+        the most has not used for the longest time. How many went before their time."""
         old = "SELECT key FROM responses WHERE used <= ? ORDER BY used, key LIMIT ?"
         self._db.execute(f"DELETE FROM responses WHERE key IN ({old})", (expiry, PRUNED))
-        oldest = "SELECT key FROM responses WHERE owner = ? ORDER BY used, key LIMIT 1"
         evicted, bound = 0, self.limits.max_bytes - size
         while self._used() > bound and evicted < PRUNED + size // SMALL:
-            query = f"DELETE FROM responses WHERE key = ({oldest})"
-            if not self._db.execute(query, (self._fullest(owner, size),)).rowcount:
+            if not self._db.execute(_EVICT).rowcount:
                 break
             evicted += 1
         pages, free = self._pages()
@@ -228,25 +200,6 @@ class Sqlite:
             for _ in range(VACUUMED_PAGES):  # Python 3.11 does one at a time, whatever is asked
                 self._db.execute("PRAGMA incremental_vacuum(1)").fetchall()
         return evicted
-
-    def _new_bytes(self, owner: bytes, parts: Mapping[bytes, bytes]) -> int:
-        """Bytes of the `parts` that are not kept yet."""
-        query = "SELECT 1 FROM parts WHERE owner = ? AND digest = ?"
-        return sum(
-            len(part)
-            for digest, part in parts.items()
-            if self._db.execute(query, (owner, digest)).fetchone() is None
-        )
-
-    def _fullest(self, owner: bytes, size: int) -> bytes:
-        """Who makes room for `size` bytes of `owner`: itself if it then has more than its share,
-        else the largest."""
-        mine = self._db.execute("SELECT size FROM owners WHERE owner = ?", (owner,)).fetchone()
-        owners = _number(self._db, "SELECT count(*) FROM owners") + (mine is None)
-        if mine and mine[0] + size > self.limits.max_bytes / owners:
-            return owner
-        most = self._db.execute("SELECT owner FROM owners ORDER BY size DESC LIMIT 1").fetchone()
-        return bytes(most[0]) if most else owner
 
     def _used(self) -> int:
         """Bytes in use, known to SQLite without a search."""
@@ -299,9 +252,8 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _open(path: Path, busy: float) -> sqlite3.Connection:
-    """A connection to the file, which is made if it is missing; `busy`: seconds to wait for another
-    process that writes."""
+def _make(path: Path) -> None:
+    """The file and its folder, if they are missing."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # A file that exists is opened by SQLite alone: to close it would end the locks that this
     # process has on it (https://sqlite.org/howtocorrupt.html, 2.2).
@@ -309,6 +261,13 @@ def _open(path: Path, busy: float) -> sqlite3.Connection:
         os.close(os.open(path.resolve(), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     if 0 < path.stat().st_size < HEADER:
         raise StoreError(f"{path} is no SQLite file; set dragoman_store to another one.")
+
+
+def _open(path: Path, busy: float) -> sqlite3.Connection:
+    """A connection to the file, which is made if it is missing; `busy`: seconds to wait for another
+    process that writes."""
+    if path != _MEMORY:
+        _make(path)
     deadline = time.monotonic() + busy
     while True:
         db = sqlite3.connect(path, timeout=busy, isolation_level=None, check_same_thread=False)
@@ -340,12 +299,18 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
             for statement in _SCHEMA:
                 db.execute(statement)
             db.execute("INSERT INTO secret VALUES (?)", (secrets.token_bytes(32),))
-        db.execute(_ADDRESSES)
-        if not _number(db, "SELECT count(*) FROM sqlite_master WHERE name = 'owners'"):
+        if _has_table(db, "addresses"):
+            for statement in _MOVED:
+                db.execute(statement)
+        if not _has_table(db, "owners"):
             for statement in _ADDED:
                 db.execute(statement)
             for _ in range(min(CLEARED_PAGES, _number(db, "PRAGMA freelist_count"))):
                 db.execute("PRAGMA incremental_vacuum(1)").fetchall()
+
+
+def _has_table(db: sqlite3.Connection, name: str) -> bool:
+    return bool(db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone())
 
 
 def _version(db: sqlite3.Connection, path: Path) -> int:

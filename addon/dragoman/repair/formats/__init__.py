@@ -6,7 +6,6 @@ A new one is a file here that keeps the promises of `protocol`, and a row below.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -21,7 +20,7 @@ from .kimi_k2 import KIMI_K2
 from .kimi_k3 import KIMI_K3
 from .minimax_m3 import MINIMAX_M3
 from .mistral import MISTRAL
-from .protocol import LeakFormat
+from .protocol import LeakFormat, MarkerMatch
 from .qwen import QWEN
 
 REGISTRY: dict[LeakFormat, frozenset[str]] = {
@@ -39,16 +38,18 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     MISTRAL: frozenset({"mistral"}),
 }
 """Each format with the model families that write it (`model_family`)."""
+_LONE = {
+    leak_format: re.compile(rf"(?:{tag})\s*\Z")
+    for leak_format, tag in {
+        HERMES: "</?tool_call>",
+        GLM: "</?tool_call>",
+        DSML: r"</? ?[｜|‖ ]{1,5}DSML[｜|‖ ]{1,5}(?:tool_?calls?|function_calls|tool_use|calls)",
+        MINIMAX_M2: "</?minimax:tool_call|<(?:function_calls|tool_calls|calls)>?",
+    }.items()
+}
+"""What is no marker, as nothing follows it, but a stray where a text ends with it."""
 FORMATS: tuple[LeakFormat, ...] = tuple(REGISTRY)
 NAMES = tuple(dict.fromkeys(each.name for each in FORMATS))
-MARKERS = re.compile("|".join(each.shown for each in FORMATS))
-"""Any marker of any format, for those who only show or cut texts."""
-BEGINNINGS = "|".join(re.escape(text) for each in FORMATS for text in each.beginnings)
-"""An expression for the beginnings of all markers."""
-
-_STARTS = re.compile(f"(?={BEGINNINGS})")
-_LONGEST = max(len(text) for each in FORMATS for text in each.beginnings)
-_WINDOW = 64 * 1024
 _ALWAYS = frozenset({"kimi"})
 """Families whose formats are looked for whatever the model: routers rename it."""
 _WITH_FORMAT = frozenset().union(*REGISTRY.values())
@@ -99,6 +100,13 @@ class FormatChoice:
         families |= families_of(replied) | _ALWAYS
         return _active(tuple(each for each, own in REGISTRY.items() if own & families))
 
+    def prepare(self) -> None:
+        """Compile what replies need, whatever the model: some 60 ms that no reply has to wait."""
+        for choice in (self, AUTO):
+            _active(FORMATS if choice.formats is None else choice.formats)
+        for family in _WITH_FORMAT:
+            self.active(family)
+
 
 AUTO = FormatChoice()
 
@@ -112,21 +120,15 @@ ALL = _active(tuple(each for each in FORMATS if each is not HARMONY_STRIPPED))
 """The formats that are looked for if the model is not known."""
 
 
-def begins_with_marker(text: str) -> bool:
-    """Whether a marker may begin at the start of a text."""
-    return _STARTS.match(text) is not None
-
-
-def at_markers(text: str, at_least: int = 1) -> Iterator[str]:
-    """A text in pieces of `at_least` so many characters, each marker at the start of one; where
-    there is none, pieces that take a millisecond to search."""
-    begin, at = 0, 1
-    while at < len(text):
-        found = _STARTS.search(text, at, at + _WINDOW + _LONGEST)
-        cut = found.start() if found else at + _WINDOW
-        if cut - begin >= at_least and cut < len(text):
-            yield text[begin:cut]
-            begin = cut
-        at = cut + 1 if found else cut
-    if begin < len(text):
-        yield text[begin:]
+def lone_at_end(text: str, before: str, formats: ActiveFormats) -> MarkerMatch | None:
+    """The tag with which a text ends, if nothing but a call was meant by it, and it is alone: a
+    closing tag after a tag or JSON is the end of a damaged call, as the end of the text `before`
+    it shows."""
+    for leak_format, tag in _LONE.items():
+        if leak_format in formats and (found := tag.search(text)) is not None:
+            name = found[0].strip()
+            last = (before + text[: found.start()]).rstrip()[-1:]
+            if name.startswith("</") and last in (">", "}"):
+                return None
+            return MarkerMatch(leak_format, name, found.start(), found.end(), is_opener=False)
+    return None

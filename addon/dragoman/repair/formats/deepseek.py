@@ -12,12 +12,11 @@ between them.  The model leaves out ``calls_begin``, ``call_begin``, and what cl
 from __future__ import annotations
 
 import re
-from functools import partial
 
-from .marker_set import HEADER_LIMIT, MarkerPattern, begun, marker_set, so_far
-from .protocol import WORD, LeakFormat, named
-from .tagged_calls import TaggedCalls
-from .tags import Tag, TagKind, TagSyntax
+from ..events import Arguments, CallEnd, Header
+from .json_arguments import JsonArguments
+from .marker_set import HEADER_LIMIT, HeaderPattern, begun, marker_set
+from .protocol import WORD, LeakFormat, LeakParser, named
 
 _WORDS = ("tool calls begin", "tool calls end", "tool call begin", "tool call end", "tool sep")
 _NAMES = {
@@ -25,13 +24,6 @@ _NAMES = {
     for words in _WORDS
     for between in ("▁", "_", " ", r"\_")
 }
-_KINDS = {
-    "calls_begin": TagKind.SECTION,
-    "calls_end": TagKind.SECTION_END,
-    "call_begin": TagKind.CALL,
-    "call_end": TagKind.CALL_END,
-}
-_TAGS = tuple(token for token, name in _NAMES.items() if name in _KINDS)
 _MARKERS = marker_set(_NAMES)
 
 
@@ -39,35 +31,62 @@ def _token(*names: str) -> str:
     return "(?:" + "|".join(re.escape(t) for t, name in _NAMES.items() if name in names) + ")"
 
 
-def _read(match: re.Match[str]) -> Tag:
-    """A token, or nothing, where a call begins with its name."""
-    return Tag.of(match, _KINDS[_NAMES[match[0]]] if match[0] else TagKind.CALL)
-
-
 _SEP = _token("sep")
-_BLANKS = rf"\s{{0,{HEADER_LIMIT}}}"
+_BLANKS = rf"\s{{0,{HEADER_LIMIT}}}+"
 _HALF_TOKEN = f"(?:{'|'.join(begun(token[:-1]) for token in _NAMES)})?"
-_HEADER = MarkerPattern(
-    rf"\s*(?:{_token('call_begin')}\s*)?(?P<type>{WORD}\s*{_SEP}\s*(?={WORD}))?(?P<name>{WORD})"
-    rf"(?(type)|\s*{_SEP})\s*(?:```\w*\s*)?(?P<follows>\{{|{_token('call_end', 'calls_end')})",
-    rf"\s*(?:{_token('call_begin')}\s*)?"
-    rf"(?:{WORD}\s*(?:{_SEP}\s*(?:{WORD})?\s*(?:`{{1,2}}|```\w*\s*)?)?)?{_HALF_TOKEN}",
+_HEADER = HeaderPattern(
+    rf"\s*+(?:{_token('call_begin')}\s*+)?+(?P<type>{WORD}+\s*+{_SEP}\s*+(?={WORD}))?+"
+    rf"(?P<name>{WORD}+)(?(type)|\s*+{_SEP})\s*+(?P<fence>```\w*+\s*+)?+"
+    rf"(?P<follows>\{{|{_token('call_end', 'calls_end')})",
+    rf"\s*+(?:{_token('call_begin')}\s*+)?+"
+    rf"(?:{WORD}+\s*+(?:{_SEP}\s*+(?:{WORD}+)?+\s*+(?:```\w*+\s*+|`{{1,2}})?+)?+)?+{_HALF_TOKEN}",
 )
-_SYNTAX = TagSyntax(
-    tags=MarkerPattern(
-        rf"{'|'.join(map(re.escape, _TAGS))}|(?={WORD}{_BLANKS}{_SEP})",
-        rf"{so_far(_TAGS)}|{WORD}{_BLANKS}{_HALF_TOKEN}\Z",
-    ),
-    in_value=_MARKERS,
-    read=_read,
-    header=_HEADER,
-    several=True,
-    closing=re.compile(r"\s*<｜"),
+_NEXT = HeaderPattern(
+    rf"\s*+(?:(?P<fence>```)|(?P<end>{_token('call_end')})|(?P<over>{_token('calls_end')})"
+    rf"|(?={_token('call_begin')})|(?={WORD}{_BLANKS}{_SEP}))",
+    rf"\s*+(?:`{{1,2}}|{WORD}+{_BLANKS})?+{_HALF_TOKEN}",
 )
+"""What follows arguments, but for other text."""
+
+
+class DeepSeekParser(LeakParser):
+    """Reads calls after the token of their section, or of the first."""
+
+    _fenced = False
+    """Whether the arguments are in a fence that has not ended."""
+
+    def _read_header(self) -> bool:
+        found = _HEADER.header_at(self._buffer, self._at)
+        if isinstance(found, bool):
+            return not found and self._refuse()
+        header, at = Header(found["name"], found["name"]), found.start("follows")
+        self._fenced = found["fence"] is not None
+        if found["follows"] == "{":
+            return self._start_call(header, JsonArguments(_MARKERS), at)
+        self._events += [header, Arguments("{}"), CallEnd(valid=True, cut=False)]
+        self._in_head, self._at = False, at
+        self._read = self._read_after
+        return True
+
+    def _read_after(self) -> bool:
+        found = _NEXT.header_at(self._buffer, self._at)
+        if isinstance(found, bool) or (found["fence"] and not self._fenced):
+            return found is not True and self._leave(self._at)
+        if found["over"]:
+            return self._leave(found.end())
+        self._at = found.end()
+        if found["fence"]:
+            self._fenced = False
+        elif not found["end"]:
+            self._in_head = True
+            self._read = self._read_header
+        return True
+
+
 DEEPSEEK = LeakFormat(
     "deepseek",
     ("<｜tool",),
     _MARKERS,
-    partial(TaggedCalls, _SYNTAX),
+    DeepSeekParser,
     named([token for token, name in _NAMES.items() if name.endswith("_begin")], _NAMES),
 )

@@ -6,50 +6,68 @@
     </tool_call>
 
 GLM-5.3 also writes ``<tool_call>NAME>{…}</tool_call>``, and GLM-5.2 ``<tool_call>NAME</arg_value>``
-for a call without arguments.
+for a call without arguments; under load it loses any one of these tags.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
 from functools import partial
 
-from ..events import Arguments
-from .hermes import CLOSE, OPEN, OPENED, TAGS
-from .marker_set import MarkerPattern, begun, so_far
+from .held_calls import HeldCalls
+from .hermes import CLOSE, LONE_END, OPEN, OPENED
+from .marker_set import HeaderPattern, MarkerPattern, begun, diverging, so_far
 from .protocol import WORD, LeakFormat, named
-from .tagged_arguments import TaggedArguments
-from .tagged_calls import TaggedCalls
-from .tags import TagKind, plain_syntax
+from .tags import Tag, TagKind, TagTable
 
-KEY, _VALUE_END = "<arg_key>", "</arg_value>"
-_FOLLOWS = (KEY, CLOSE, _VALUE_END)
-_HEADER = MarkerPattern(
-    rf"\s*(?P<name>{WORD})\s*(?:>\s*(?=\{{))?(?P<follows>\{{|{'|'.join(_FOLLOWS)})",
-    rf"\s*(?:(?P<word>{WORD})\s*(?:>\s*|{so_far(_FOLLOWS)}))?",
+KEY, KEY_END, VALUE, VALUE_END = "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"
+_FOLLOWS = (KEY, CLOSE, VALUE_END, KEY_END)
+_HEADER = HeaderPattern(
+    rf"\s*+(?P<name>{WORD}+)\s*+(?P<key>(?<=\n)[\w.-]{{1,64}}+(?={KEY_END}))?+(?:>\s*+(?=\{{))?+"
+    rf"(?P<follows>\{{|{'|'.join(_FOLLOWS)})",
+    rf"\s*+(?:(?P<word>{WORD}+)(?:\s*+>\s*+|\s*+{so_far(_FOLLOWS)}"
+    rf"|\s*+(?<=\n)[\w.-]{{1,64}}+{so_far((KEY_END,))}))?",
 )
-_TAGS = plain_syntax(
-    r"arg_key>(?P<key>[^<>\n]{1,128})</arg_key>\s{0,100}<arg_value>",
-    so_far(("arg_key>",), "[^<>\n]{1,128}", ("</arg_key>",), r"\s{0,100}", ("<arg_value>",)),
-    {_VALUE_END: TagKind.ARGUMENT_END, OPEN: TagKind.CALL, CLOSE: TagKind.CALL_END},
+_OTHERS = {
+    KEY_END: TagKind.KEY_END,
+    VALUE: TagKind.VALUE,
+    VALUE_END: TagKind.ARGUMENT_END,
+    OPEN: TagKind.CALL,
+    CLOSE: TagKind.CALL_END,
+}
+_NAME = r"[^<>\n]{1,128}+"
+_REST = rf"{KEY_END}(?:\s{{0,100}}+{VALUE}|(?=\s{{0,100}}+{diverging(VALUE)}))"
+_ARGUMENT = rf"{KEY}(?P<key>{_NAME})(?:{_REST}|\s{{0,100}}+{VALUE})"
+_OTHER = f"(?P<other>{'|'.join(_OTHERS)})"
+_IN_VALUE = f"(?P<other>{'|'.join(tag for tag in _OTHERS if tag != KEY_END)})"
+_REST_SO_FAR = so_far(r"\s{0,100}+", (KEY_END, VALUE), r"\s{0,100}+", (VALUE,))
+_SO_FAR = f"{so_far((KEY, *_OTHERS))}|{KEY}{_NAME}{_REST_SO_FAR}"
+
+
+def _read(match: re.Match[str]) -> Tag:
+    if match["other"]:
+        return Tag.of(match, _OTHERS[match["other"]])
+    lost, whole = match.groupdict().get("lost"), match[0].endswith(VALUE)
+    key = (lost or match["key"]).strip()
+    return Tag.of(match, TagKind.ARGUMENT, key, mended=bool(lost) or not whole, whole=whole)
+
+
+TABLE = TagTable(
+    tags=MarkerPattern(
+        f"{_ARGUMENT}|{_OTHER}|(?P<lost>{_NAME}){_REST}", f"{_SO_FAR}|{_NAME}{_REST_SO_FAR}"
+    ),
+    in_value=MarkerPattern(f"{_ARGUMENT}|{_IN_VALUE}", _SO_FAR),
+    read=_read,
+    header=_HEADER,
+    key_begin=KEY,
+    pairs=True,
+    key_end=KEY_END,
+    closer=VALUE_END,
 )
-
-
-def arguments_of(tags: str, schema: object) -> str:
-    """The arguments in the tags of a call of which the last tags may be missing, as JSON."""
-    arguments = TaggedArguments(_TAGS, schema)
-    arguments.push(tags + _VALUE_END + CLOSE)
-    while not arguments.over and arguments.step():
-        pass
-    if not arguments.over:
-        arguments.finish()
-    return "".join(event.text for event in arguments.take() if isinstance(event, Arguments))
-
-
 GLM = LeakFormat(
     "glm",
-    (OPEN, KEY),
-    MarkerPattern(rf"{OPENED}(?=[A-Za-z0-9_])", rf"(?:{begun(OPEN)}|{OPENED})\Z"),
-    partial(TaggedCalls, replace(_TAGS, in_json=TAGS, header=_HEADER)),
+    (OPEN, CLOSE, KEY),
+    MarkerPattern(rf"{OPENED}(?=[A-Za-z0-9_])", rf"(?:{begun(OPEN)}|{OPENED}|{LONE_END})\Z"),
+    partial(HeldCalls, TABLE),
     named(),
 )

@@ -10,7 +10,8 @@
 A header with a recipient is that of a call; one of the channel ``analysis`` that of thoughts.
 One of ``commentary`` before a JSON object is that of a call without a name, if one tool declares
 what is in it.  Any other is dropped, and what follows is text.  The tokens that end a message are
-stop tokens, which hosts leave out; where they leak they are dropped.
+stop tokens, which hosts leave out; where they leak they are dropped.  So are headers without a
+message after a call, which models repeat.
 """
 
 from __future__ import annotations
@@ -36,17 +37,25 @@ _END_TOKEN = re.compile(rf"\s*(?:{marker_set(_END).expression})")
 _HEADER_ENDS = re.compile(rf"<\|message\|>|\{{|<\|start\|>|{marker_set(_END).expression}")
 _HEADER = re.compile(
     r"(?:<\|start\|>\s*assistant\b)?"
-    rf"(?:\s*(?:(?P<to>to=)(?:functions\.)?(?P<name>{WORD}+)?|<\|constrain\|>|json|code"
+    rf"(?:\s*(?:(?P<to>to=)(?:functions\.)?+(?P<name>{WORD})?+|<\|constrain\|>|json|code"
     r"|<\|channel\|>\s*(?P<channel>analysis|commentary|final)\b))*\s*"
 )
 _HEADER_SO_FAR = re.compile(
     rf"(?:<\|start\|>\s*(?:assistant\b|(?:{begun('assistant')})?\Z))?"
-    rf"(?:\s*(?:to=(?:{WORD}+)?|<\|constrain\|>|json|code"
+    rf"(?:\s*(?:to=(?:{WORD})?+|<\|constrain\|>|json|code"
     r"|<\|channel\|>\s*(?:analysis|commentary|final)\b))*\s*"
     rf"(?:{begun('to=')}|{begun('json')}|{begun('code')}"
     rf"|<\|channel\|>\s*(?:{begun('analysis')}|{begun('commentary')}|{begun('final')})?)?"
 )
 """The start of one; a token that is cut is not part of it."""
+_CONTENT_TYPE = re.compile(r"(?:json|code)\Z")
+_NEXT = re.compile(
+    rf"\s{{0,{HEADER_LIMIT}}}+(?P<begin>{'|'.join(map(re.escape, (*_BEGIN, _WORDS)))})"
+)
+"""What follows a call if a header does."""
+_NEXT_SO_FAR = re.compile(
+    rf"\s{{0,{HEADER_LIMIT}}}+(?:{'|'.join(map(begun, (*_BEGIN, *_END, _WORDS)))})?"
+)
 _NOT_BLANK = re.compile(r"\S")
 
 
@@ -57,31 +66,58 @@ class HarmonyParser(LeakParser):
 
     def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
         super().__init__(match, header, start, tools)
-        self._begins = match.name if match.name in _BEGIN else f"<|channel|>{match.name}"
-        """With what the header begins."""
+        self._before = match.name if match.name in _BEGIN else f"<|channel|>{match.name}"
+        """What of the header is not in the buffer."""
+        self._searched = 0
+        """Characters of the header that only begin it."""
+        self._called = False
+        """Whether a call came before the header."""
+
+    @property
+    def in_header(self) -> bool:
+        return self._in_head and not self._called
 
     def _read_header(self) -> bool:
-        end = _HEADER_ENDS.search(self._buffer, self._at)
-        unfinished = 0 if end else _MARKERS.unfinished(self.rest)
+        end = _HEADER_ENDS.search(self._buffer, self._at + self._searched)
+        unfinished = 0 if end else _MARKERS.unfinished(self._buffer[self._at + self._searched :])
         size = (end.start() if end else len(self._buffer) - unfinished) - self._at
         if size > HEADER_LIMIT:
-            return self._refuse()
-        literal = self._begins + self._buffer[self._at : self._at + size]
+            return self._no_header()
+        literal = self._before + self._buffer[self._at : self._at + size]
         if end is None:
             may_be = literal.count("<|channel|>") <= 2 and _HEADER_SO_FAR.fullmatch(literal)
-            return not may_be and self._refuse()
+            return not may_be and self._no_header()
         found = _HEADER.fullmatch(literal)
-        if found is None or end[0] not in ("<|message|>", "{"):
-            return self._refuse()
+        if found is None:
+            return self._no_header()
+        if end[0] not in ("<|message|>", "{"):
+            return self._drop_header(end.start()) if self._called else self._no_header()
         if not found["to"]:
             return self._read_other_header(found, end)
-        header = Header(found["name"], literal, form="recipient")
+        header = Header(self._declared(found["name"]), literal, form="recipient")
         return self._begin_call(header, end.start() if end[0] == "{" else end.end())
+
+    def _declared(self, name: str | None) -> str | None:
+        """The name of a recipient, to which the type of the content may be glued."""
+        bare = _CONTENT_TYPE.sub("", name or "")
+        return bare if name not in self._tools and bare in self._tools else name
+
+    def _no_header(self) -> bool:
+        """What follows is no header: after a call, text that is read anew."""
+        return self._leave(self._at) if self._called else self._refuse()
+
+    def _drop_header(self, end: int) -> bool:
+        """A header that repeats that of the call before it."""
+        self._events.append(Dropped("repeated header"))
+        self._at = end
+        self._in_head = False
+        self._read = self._read_after
+        return True
 
     def _read_other_header(self, found: re.Match[str], end: re.Match[str]) -> bool:
         """That of a message without a recipient."""
         if end[0] == "{":
-            return self._refuse()
+            return self._no_header()
         if found["channel"] == "commentary":
             first = _NOT_BLANK.search(self._buffer, end.end())
             if first is None and not self._ended:
@@ -98,6 +134,7 @@ class HarmonyParser(LeakParser):
         return True
 
     def _begin_call(self, header: Header, at: int) -> bool:
+        self._called = True
         return self._start_call(header, JsonArguments(_MARKERS, _STRAYS), at)
 
     def _read_thoughts(self) -> bool:
@@ -108,7 +145,26 @@ class HarmonyParser(LeakParser):
 
     def _read_after(self) -> bool:
         token = _END_TOKEN.match(self._buffer, self._at)
-        return self._leave(token.end() if token else self._at)
+        if token is not None:
+            self._at = token.end()
+        if not self._called:
+            return self._leave(self._at)
+        follows = _NEXT.match(self._buffer, self._at)
+        if follows is None:
+            may_follow = not self._ended and _NEXT_SO_FAR.fullmatch(self._buffer, self._at)
+            return not may_follow and self._leave(self._at)
+        self._at, self._searched = follows.start("begin"), len(follows["begin"])
+        self._before = "" if follows["begin"] in _BEGIN else "<|channel|>"
+        self._in_head = True
+        self._read = self._read_header
+        return True
+
+    def _finish(self) -> None:
+        if self._in_head and self._called:
+            self._drop_header(len(self._buffer))
+            self._is_over = True
+        else:
+            super()._finish()
 
 
 HARMONY = LeakFormat("harmony", _TOKENS, _MARKERS, HarmonyParser, named(_BEGIN))

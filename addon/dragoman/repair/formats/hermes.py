@@ -17,6 +17,8 @@ from .protocol import LeakFormat, named
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 TAGS = marker_set((OPEN, CLOSE))
 OPENED = rf"{OPEN}\s{{0,64}}"
+LONE_END = rf"{begun(CLOSE)}|{CLOSE}\s{{0,64}}"
+"""A closing tag without a call, which is none of a text that ends with it, or the start of one."""
 
 
 class HermesParser(JsonCallsParser):
@@ -28,10 +30,10 @@ class HermesParser(JsonCallsParser):
 
 HERMES = LeakFormat(
     "hermes",
-    (OPEN,),
+    (OPEN, CLOSE),
     MarkerPattern(
         rf"{OPENED}(?=(?:\[\s{{0,64}})?\{{)",
-        rf"(?:{begun(OPEN)}|{OPENED}(?:\[\s{{0,64}})?)\Z",
+        rf"(?:{begun(OPEN)}|{OPENED}(?:\[\s{{0,64}})?|{LONE_END})\Z",
     ),
     HermesParser,
     named(),

@@ -9,8 +9,8 @@ One shape in two spellings::
     </tool_calls>
 
 DSML (V3.2 to V4.1) has its name between bars in every tag, and hosts change bars, blanks and
-the section's name, or lose the ``>`` of its opener.  ``string`` gives the type of a value;
-MiniMax leaves that to the schema of the tool, and may leave out the quotes.  Hosts that take
+the section's name, or lose the ``>`` of its opener.  ``string`` gives the type of a value that the
+tool does not declare; MiniMax has no types, and may leave out the quotes.  Hosts that take
 DSML's tokens out leave plain tags; those of a section then count only around invocations.
 """
 
@@ -18,16 +18,16 @@ from __future__ import annotations
 
 import re
 
+from .held_calls import tagged
 from .marker_set import MarkerPattern, so_far
 from .protocol import LeakFormat
-from .tagged_calls import tagged
-from .tags import Tag, TagKind, TagSyntax
+from .tags import Tag, TagKind, TagTable
 from .value_types import OTHER, STRING
 
-_VALUE = r"""(?:"[^"<>]{0,200}"|'[^'<>]{0,200}'|[^\s"'<>]{1,200})"""
-_ATTRIBUTES = rf"(?:\s{{0,9}}[a-z]{{1,20}}\s{{0,9}}=\s{{0,9}}{_VALUE}){{0,4}}"
-_ATTRIBUTE = re.compile(r"""([a-z]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"']+))""")
-_ATTRIBUTES_SO_FAR = r"\s*(?:[a-z]*\s*|[a-z]+\s*=[^<>]*|</?[^<>a-z]{0,16})"
+_VALUE = r"""(?:"[^"<>]{0,200}+"|'[^'<>]{0,200}+'|[^\s"'<>]{1,200}+)"""
+_ATTRIBUTES = rf"(?:\s{{0,9}}+[a-z]{{1,20}}+\s{{0,9}}+=\s{{0,9}}+{_VALUE}){{0,4}}+"
+_ATTRIBUTE = re.compile(r"""(?<![a-z])([a-z]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"']++))""")
+_ATTRIBUTES_SO_FAR = r"\s*+(?:[a-z]*+\s*+(?:=[^<>]*+)?+|</?+[^<>a-z]{0,16}+)"
 """Or, after a section's word without its ``>``, the next tag."""
 _TYPES = {"true": STRING, "false": OTHER}
 _WORDS = {"invoke": TagKind.CALL, "parameter": TagKind.ARGUMENT}
@@ -35,10 +35,10 @@ _WORDS = {"invoke": TagKind.CALL, "parameter": TagKind.ARGUMENT}
 
 def _read(match: re.Match[str]) -> Tag:
     kind = TagKind.SECTION if match["section"] else _WORDS[match["word"]]
-    found = _ATTRIBUTE.findall(match["attributes"] or "")
-    attributes = {key: "".join(values) for key, *values in found}
-    value_type = _TYPES.get(attributes.get("string", ""))
-    return Tag.of(match, kind, attributes.get("name", ""), value_type, closes=match["end"])
+    written = match["attributes"]
+    found = {key: a or b or c for key, a, b, c in _ATTRIBUTE.findall(written)} if written else {}
+    value_type = _TYPES.get(found.get("string", ""))
+    return Tag.of(match, kind, found.get("name", ""), value_type, closes=match["end"])
 
 
 _BAR = "[｜|‖]"
@@ -53,31 +53,31 @@ def _format(
     wrappers: tuple[str, ...] = (),
 ) -> LeakFormat:
     """`sections` are the words for a section; `head` is what precedes the word of a tag, as for
-    `so_far`.  Without a head, values may quote such tags.  `wrappers` are words for a section
-    that a text may hold as well: outside of a section they count only right before an
-    invocation."""
+    `so_far`.  `wrappers` are words for a section that a text may hold as well: outside of a
+    section they count only right before an invocation."""
     before = "".join(part if isinstance(part, str) else part[0] for part in head)
     begun = "<" + so_far("/?", *head, (*sections, *wrappers, *_WORDS), _ATTRIBUTES_SO_FAR)
     in_value, wrapper = "|".join(sections), "|".join(wrappers or ["(?!)"])
-    in_text = rf"{in_value}|(?<!/)(?:{wrapper})(?=(?:\s*>)?\s{{0,64}}<invoke\s)"
-    half_wrapper = so_far(wrappers, r"\s{0,8}", (">",), r"\s{0,64}", ("<invoke",), r"\Z")
+    in_text = rf"{in_value}|(?<!/)(?:{wrapper})(?=(?:\s*+>)?+\s{{0,64}}+<invoke\s)"
+    half_wrapper = so_far(wrappers, r"\s{0,8}+", (">",), r"\s{0,64}+", ("<invoke",), r"\Z")
 
     def tags(section: str, begun: str = begun) -> MarkerPattern:
         return MarkerPattern(
-            rf"<(?P<end>/?){before}(?:(?P<section>{section})(?:\s*>|(?=\s*</?{before}[a-z]))"
-            rf"|(?P<word>invoke|parameter)(?P<attributes>{_ATTRIBUTES})\s*>)",
+            rf"<(?P<end>/?){before}(?:(?P<section>{section})(?:\s*+>|(?=\s*+</?{before}[a-z]))"
+            rf"|(?P<word>invoke|parameter)(?P<attributes>{_ATTRIBUTES})\s*+>)",
             begun,
         )
 
-    markers = rf"</?{before}(?:{in_value}|(?:invoke|parameter){_ATTRIBUTES})\s*>?"
-    syntax = TagSyntax(
+    table = TagTable(
         in_text=tags(in_text, f"{begun}|<{half_wrapper}" if wrappers else begun),
         tags=tags(f"{in_value}|{wrapper}"),
         in_value=tags(in_value),
         read=_read,
-        plain=not head,
+        strays=bool(head),
+        pairs=bool(head),
+        closer=f"</{'｜DSML｜' if head else ''}parameter>",
     )
-    return tagged(name, beginnings, markers, syntax)
+    return tagged(name, beginnings, table)
 
 
 DSML = _format(

@@ -4,7 +4,8 @@ A marker that is quoted in a string of the JSON is text, and only the rest of th
 that: what follows such a marker is held until then (beyond `QUOTED_LIMIT` it was quoted).
 Arguments without a marker at their end are over where JSON is complete and text follows.
 White space around the JSON is formatting.  Control characters in its strings, such as line
-ends, which models write and JSON forbids, are escaped.
+ends, which models write and JSON forbids, are escaped.  An object that is written as a JSON string
+is that object.
 
 The invariant: the arguments, joined, do not depend on how the text was cut; nor does the place of
 `NoJson`.
@@ -31,56 +32,49 @@ _ESCAPE = re.compile(r"\\.", re.DOTALL)
 _TOKEN = re.compile(r'\\.|["\x00-\x1f]', re.DOTALL)
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
-_RUN = re.compile(r'(?:[^"\\]+|\\u[0-9a-fA-F]{4}|\\[^u])*', re.DOTALL)
+_BLANKS = r"(?:\s|\\[nrt])*+"
+_OBJECT_IN_STRING = re.compile(rf'"{_BLANKS}\{{{_BLANKS}(?:\\?"|\}})')
+_OBJECT_IN_STRING_SO_FAR = re.compile(rf'"{_BLANKS}(?:\{{{_BLANKS})?\\?\Z')
+_ESCAPES = re.compile(r'(?:[^"\\]|\\[^u]|\\u(?![0-9a-fA-F]{0,3}\Z))*+', re.DOTALL)
+"""Text up to the closing quote, or to half an escape at its end."""
 _STRING_ESCAPE = re.compile(r"\\(?:u((?![dD][89a-fA-F])[0-9a-fA-F]{4})|([^u]))", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
-_UNFINISHED = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 
 
-class _JsonText(CallArguments):
-    """Arguments that are followed as JSON."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._json = JsonProgress()
-        self._controls = ControlCharacters()
-        self._has_arguments = False
-        """Whether there were any arguments."""
-
-    @property
-    def complete(self) -> bool:
-        return self._json.complete
-
-    def _add(self, text: str) -> None:
-        self._events.append(Arguments(self._controls.escaped(text)))
-        self._has_arguments = True
-
-    def _add_end(self, *, cut: bool) -> None:
-        self._json.end()
-        valid = self._json.complete or not (self._has_arguments or cut)
-        self._events.append(CallEnd(valid=valid, cut=cut))
-        self.over = True
-
-
-class JsonArguments(_JsonText):
+class JsonArguments(CallArguments):
     """Arguments that are JSON text up to a marker."""
 
     def __init__(self, markers: MarkerPattern, strays: Mapping[str, str] | None = None) -> None:
         """`strays` are markers that do not end a call, and their names: they are dropped."""
         super().__init__()
+        self._json = JsonProgress()
+        self._string: _StringText | None = None
+        """Set if they are in a JSON string."""
+        self._controls = ControlCharacters()
+        self._has_arguments = False
+        """Whether there were any arguments."""
         self._markers = markers
         self._strays = strays or {}
         self._followed = 0
         """Up to where the JSON was followed."""
         self._quoted_at: int | None = None
         """Where the first marker begins that may be quoted: what follows it is held."""
-        self._seen = False
-        """Whether anything but white space has come."""
+        self._seen = self._ended = False
+        """Whether their beginning has come, and whether no more text does."""
         self._structured = False
         """Whether they begin as an object or a list does."""
         self.ended_by = ""
         """The marker that ended the call, with which the `rest` begins; empty if it was text,
         or the end of the text."""
+
+    @property
+    def complete(self) -> bool:
+        return self._json.complete and (self._string is None or self._string.complete)
+
+    def _add(self, text: str) -> None:
+        text = text if self._string is None else self._string.meaning_of(text)
+        self._events.append(Arguments(self._controls.escaped(text)))
+        self._has_arguments = True
 
     def takes(self, text: str) -> str | None:
         if self._events or self._at < len(self._buffer) or not self._seen:
@@ -89,8 +83,9 @@ class JsonArguments(_JsonText):
         if markers.may_begin_in(text) and (markers.find(text, 0) or markers.unfinished(text)):
             return None
         if json.in_string and not json.escaped and '"' not in text and "\\" not in text:
+            text = text if self._string is None else self._string.meaning_of(text)
             return text if text.isprintable() else self._controls.escaped(text)
-        if text.endswith(("}", "]")):  # which mostly completes it
+        if self._string is not None or text.endswith(("}", "]")):  # which mostly completes it
             return None
         json = json.copy()
         json.follow(text, 0, len(text))
@@ -131,6 +126,9 @@ class JsonArguments(_JsonText):
         return True
 
     def finish(self, *, whole: bool = True) -> None:  # noqa: ARG002
+        if not self._seen:
+            self._ended = True
+            self._skip_leading_blanks()
         if self._quoted_at is not None:
             self._end_at_quoted()
             return
@@ -145,9 +143,19 @@ class JsonArguments(_JsonText):
     def _skip_leading_blanks(self) -> bool:
         blanks = _BLANK.match(self._buffer, self._at)
         self._at = self._followed = blanks.end() if blanks else self._at
-        self._seen = self._at < len(self._buffer)
+        if self._at == len(self._buffer) or self._may_open_string():
+            return False
+        self._seen = True
         self._structured = self._buffer.startswith(("{", "["), self._at)
-        return self._seen
+        if _OBJECT_IN_STRING.match(self._buffer, self._at):
+            self._structured, self._string = True, _StringText()
+            self._at = self._followed = self._json.follow(self._buffer, self._at, self._at + 1)
+        return True
+
+    def _may_open_string(self) -> bool:
+        """Whether only more text shows if they are an object in a JSON string."""
+        short = len(self._buffer) - self._at <= BLANK_LIMIT and not self._ended
+        return short and _OBJECT_IN_STRING_SO_FAR.match(self._buffer, self._at) is not None
 
     def _follow(self, end: int) -> bool:
         """Follow the text up to `end`; False if something was decided before that."""
@@ -233,41 +241,34 @@ class JsonArguments(_JsonText):
     def _end(self, end: int, *, cut: bool) -> None:
         if not self._json.complete:
             self._give(end)
-        self._add_end(cut=cut)
+        self._json.end()
+        valid = self.complete or not (self._has_arguments or cut)
+        self._events.append(CallEnd(valid=valid, cut=cut))
+        self.over = True
         self._at = end
 
 
-class StringArguments(_JsonText):
-    """Arguments that are JSON text in a JSON string, from after its opening quote.  An escaped
-    surrogate stays as it is: it means the same in the inner text."""
+class _StringText:
+    """What a JSON string means, which comes in pieces, and is JSON text.  An escaped surrogate
+    stays as it is: it means the same in the inner text."""
 
-    def takes(self, text: str) -> str | None:
-        if self.rest or self._events or (run := _RUN.match(text)) is None or run.end() < len(text):
-            return None
-        self._has_arguments = True
-        return self._controls.escaped(self._unescaped(text))
+    def __init__(self) -> None:
+        self._json = JsonProgress()
+        self._half = ""
+        """The start of an escape."""
 
-    def step(self) -> bool:
-        rest = self.rest
-        run = _RUN.match(rest)
-        end = run.end() if run else 0
-        if end == 0 and rest.startswith("\\") and not _UNFINISHED.match(rest):
-            end = 1  # no escape
-        if end:
-            self._add(self._unescaped(rest[:end]))
-            self._at += end
-        elif rest.startswith('"'):
-            self._at += 1
-            self._add_end(cut=False)
-        return bool(end) or self.over
+    @property
+    def complete(self) -> bool:
+        """Whether the inner text is whole."""
+        return self._json.complete
 
-    def finish(self, *, whole: bool = True) -> None:  # noqa: ARG002
-        self._at = len(self._buffer)
-        self._add_end(cut=True)
-
-    def _unescaped(self, text: str) -> str:
-        """The inner text, which is followed."""
-        inner = _STRING_ESCAPE.sub(_meaning, text) if "\\" in text else text
+    def meaning_of(self, text: str) -> str:
+        """The meaning of the next piece; the last one ends with the closing quote."""
+        text = self._half + text
+        whole = _ESCAPES.match(text)
+        end = whole.end() if whole else 0
+        self._half = "" if text.startswith('"', end) else text[end:]
+        inner = _STRING_ESCAPE.sub(_meaning, text[:end])
         self._json.follow(inner, 0, len(inner))
         return inner
 

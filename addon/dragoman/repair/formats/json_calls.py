@@ -1,36 +1,65 @@
 """Calls that are JSON objects: ``{"name": NAME, "arguments": {…}}``.
 
-The members come in any order, and the arguments leave as they arrive as soon as the name is
-known.  ``parameters`` are arguments, too, and some models write either as a JSON string.  The
-objects come one after the other or in a list; some models double their outer braces, or write
-``{"type": "function", "function": {…}}`` as the API does.
+The members come in any order.  ``parameters`` are arguments, too, and some models write either as
+a JSON string.  The objects come one after the other or in a list; some models double their outer
+braces, or write ``{"type": "function", "function": {…}}`` as the API does.
+
+Arguments leave as they arrive where it is certain that they are all: they have a member after the
+name, and no member before them may be an argument.  Else the end of the object decides
+(`_arguments_in`): models write ``args``, ``input`` or ``params``, or the arguments as members of
+the object, and that is a call only if the tool declares them; else it is damaged, that is text.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple
 
+from ...wire.json_codec import dumps
 from ...wire.json_progress import JsonProgress
 from ..declared_tools import DeclaredTools
-from ..events import CallEnd, Dropped, Header, ParseEvent
-from .json_arguments import JsonArguments, StringArguments
-from .marker_set import HEADER_LIMIT, MarkerPattern
+from ..events import Arguments, CallEnd, Damaged, Dropped, Header
+from ..schema import properties
+from .json_arguments import JsonArguments
+from .marker_set import HEADER_LIMIT, HeaderPattern, MarkerPattern
 from .protocol import WORD, CallArguments, LeakParser, MarkerMatch
+from .value_types import read_json
 
-OBJECT = r"\s*(?P<list>\[\s*)?\{\s*(?:(?P<double>\{)\s*)?(?=[^\s{])"
+OBJECT = r"\s*+(?P<list>\[\s*+)?\{\s*+(?:(?P<double>\{)\s*+)?(?=[^\s{])"
 OBJECT_SO_FAR = r"\s*(?:\[\s*)?(?:\{\s*){0,2}"
-_MEMBER = re.compile(r'\s*,?\s*(?:(?P<end>\})|"(?P<key>[^"\\]{1,64})"\s*:\s*(?=\S))')
-_MEMBER_SO_FAR = re.compile(r'\s*,?\s*(?:"[^"\\]{0,64}(?:"\s*(?::\s*)?)?)?\Z')
+_MEMBER = re.compile(r'\s*+(?:,\s*+)?(?:(?P<end>\})|"(?P<key>[^"\\]{1,64})"\s*:\s*+(?=\S))')
+_MEMBER_SO_FAR = re.compile(r'\s*+(?:,\s*+)?(?:"[^"\\]{0,64}+(?:"\s*+(?::\s*+)?)?)?\Z')
 _NAME = re.compile(rf'"(?P<name>{WORD})"')
+_NOT_BLANK = re.compile(r"\S")
 _NAME_SO_FAR = re.compile(rf'"(?:{WORD})?\Z')
 _BETWEEN = re.compile(rf"\s{{0,{HEADER_LIMIT - 1}}}(?P<what>[{{}}\],])")
+
+
+_ARGUMENTS = ("arguments", "parameters")
+_OTHER_WORDS = ("args", "input", "params")
+"""What models write for these, if the tool has no argument of that name."""
+_OF_THE_API = ("id", "type", "index", "call_id", "tool_call_id")
+"""Members that are no arguments, if the tool has none of that name."""
+_BLANKS = r"(?:\s|\\[nrt])*+"
+_STREAMS = re.compile(rf'\{{\s*+"|"{_BLANKS}\{{{_BLANKS}\\?"')
+"""How arguments begin that leave as they arrive."""
+_STREAMS_SO_FAR = re.compile(rf'(?:\{{\s*+|"{_BLANKS}(?:\\|\{{{_BLANKS}\\?)?)?\Z')
+
+
+class _Member(NamedTuple):
+    """A member of an object: its key, its value, and the JSON text of that."""
+
+    key: str
+    value: Any
+    text: str
 
 
 class JsonCallsParser(LeakParser):
     """Parses from where the first object, or their list, begins."""
 
-    header = MarkerPattern(OBJECT, OBJECT_SO_FAR)
+    header = HeaderPattern(OBJECT, OBJECT_SO_FAR)
     """With what a call begins."""
     markers: MarkerPattern
     """A call that is not whole ends at one of these."""
@@ -40,14 +69,19 @@ class JsonCallsParser(LeakParser):
     def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
         super().__init__(match, header, start, tools)
         self._in_list = self._doubled = False
-        self._header: Header | None = None
-        """That of the object that is read."""
+        self._begin_object()
+
+    def _begin_object(self) -> None:
+        self._name: str | None = None
+        self._members: list[_Member] = []
+        """Those that have been read, but for the name."""
         self._called = False
-        """Whether its arguments have been read."""
-        self._held: list[ParseEvent] = []
-        """Its arguments, before its name."""
-        self._skipped = JsonProgress()
-        """Follows a value that means nothing."""
+        """Whether its call has been given."""
+        self._key = ""
+        """That of the member whose value is read."""
+        self._value = JsonProgress()
+        self._pieces: list[str] = []
+        """The text of that value."""
 
     @property
     def whole(self) -> bool:
@@ -63,7 +97,7 @@ class JsonCallsParser(LeakParser):
         """A call begins where an object does."""
         self._in_list = self._in_list or found["list"] is not None
         self._doubled = found["double"] is not None
-        self._header, self._called = None, False
+        self._begin_object()
         self._at = found.end()
         self._read = self._read_member
         return True
@@ -74,25 +108,20 @@ class JsonCallsParser(LeakParser):
         found = _MEMBER.match(self._buffer, self._at)
         if found is None or found.end() - self._at >= HEADER_LIMIT:
             waits = _MEMBER_SO_FAR.match(self._buffer, self._at) and len(self.rest) < HEADER_LIMIT
-            return False if waits else self._end_object()
+            return False if waits else self._end_unclosed()
         self._at = found.end()
         if found["end"]:
             return self._end_object()
-        value = self._buffer[self._at]
-        if found["key"] == "name" and self._header is None:
+        opens = self._buffer[self._at] == "{"
+        self._key = found["key"]
+        if self._key == "name" and self._name is None:
             self._read = self._read_name
-        elif found["key"] == "function" and value == "{" and self._header is None:
+        elif self._key == "function" and opens and self._name is None:
             self._doubled = True
             self._at += 1
-        elif found["key"] in ("arguments", "parameters") and not self._called and value in '{["':
-            self._called = True
-            quoted = value == '"'
-            arguments = StringArguments() if quoted else JsonArguments(self.markers)
-            self._open(arguments, self._at + quoted)
         else:
-            self._events.append(Dropped("member of a call"))
-            self._skipped = JsonProgress()
-            self._read = self._skip_value
+            self._value, self._pieces = JsonProgress(), []
+            self._read = self._read_value
         return True
 
     def _read_name(self) -> bool:
@@ -100,27 +129,56 @@ class JsonCallsParser(LeakParser):
         if found is None:
             return False if _NAME_SO_FAR.match(self._buffer, self._at) else self._refuse()
         self._at = found.end()
-        self._header = Header(found["name"], found["name"])
-        self._events += [self._header, *self._held]
-        self._held.clear()
-        self._in_head = False
+        self._name = found["name"]
         self._read = self._read_member
         return True
 
-    def _skip_value(self) -> bool:
-        end = len(self._buffer)
-        self._at = self._skipped.follow(self._buffer, self._at, end)
-        if self._at == end and not self._skipped.complete:
+    def _read_value(self) -> bool:
+        if not self._pieces and self._may_stream():
+            if _STREAMS.match(self._buffer, self._at):
+                assert self._name is not None
+                header = Header(self._name, self._name)
+                return self._start_call(header, JsonArguments(self.markers), self._at)
+            if _STREAMS_SO_FAR.match(self._buffer, self._at) and len(self.rest) < HEADER_LIMIT:
+                return False
+        end = self._value.follow(self._buffer, self._at, len(self._buffer))
+        self._pieces.append(self._buffer[self._at : end])
+        self._at = end
+        if self._value.broken:
+            return self._end_object() if self._called else self._damage()
+        if not self._value.complete:
             return False
         self._read = self._read_member
-        return True
+        if self._called:
+            self._events.append(Dropped("member of a call"))
+            return True
+        read = read_json("".join(self._pieces))
+        self._members += [_Member(self._key, *read)] if read else []
+        return read is not None or self._damage()
+
+    def _may_stream(self) -> bool:
+        """Whether the value may be the arguments, and there are no others."""
+        if self._key not in _ARGUMENTS or self._name is None or self._called:
+            return False
+        declared = self._declared(self._name)
+        words = (*_ARGUMENTS, *_OTHER_WORDS)
+        return not any(each.key in declared or each.key in words for each in self._members)
+
+    def _declared(self, name: str) -> AbstractSet[str]:
+        """The names of the arguments that this tool declares."""
+        return properties(self._tools.schema_of(name)).keys()
 
     def _start_call(self, header: Header, arguments: CallArguments, at: int) -> bool:
-        self._header, self._called = header, True
+        self._called = True
         return super()._start_call(header, arguments, at)
 
-    def _give(self, event: ParseEvent) -> None:
-        (self._held if self._header is None else self._events).append(event)
+    def _damage(self, *, cut: bool = False) -> bool:
+        """This is no call."""
+        if self._name is None:
+            return self._refuse()
+        self._events.append(Damaged(self._name, cut))
+        self._is_over = True
+        return True
 
     # After that
 
@@ -128,13 +186,39 @@ class JsonCallsParser(LeakParser):
         """Arguments have ended: so may the object, or others of its members follow."""
         return self._read_member()
 
-    def _end_object(self) -> bool:
-        if self._header is None:
-            return self._refuse()
+    def _end_unclosed(self) -> bool:
+        """There is no member, and no end of the object either: its closing brace is missing, if it
+        is followed by what may follow calls."""
         if not self._called:
-            self._events.append(CallEnd(valid=True, cut=False))
-        self._called = True
+            closer = self._closer_at()
+            if closer is not None and not closer[0]:
+                return False
+            begin = _NOT_BLANK.search(self._buffer, self._at)
+            ended = begin is not None and self.markers.match(self._buffer, begin.start())
+            if closer is None and not ended:
+                return self._damage()
+        return self._end_object()
+
+    def _end_object(self) -> bool:
+        if not self._called and not self._call():
+            return self._damage()
         self._read = self._read_between
+        return True
+
+    def _call(self) -> bool:
+        """Give the call that the members are, of which none was given; False if they are none."""
+        if self._name is None:
+            return False
+        declared = self._declared(self._name)
+        arguments = _arguments_in(self._members, declared)
+        if arguments is None:
+            return False
+        usual = all(each.key in (*_ARGUMENTS, *_OF_THE_API) for each in self._members)
+        form = "plain name" if usual else "arguments in members of other names"
+        self._events.append(Header(self._name, self._name, form=form))
+        self._events += [Arguments(arguments)] if arguments else []
+        self._events.append(CallEnd(valid=True, cut=False))
+        self._in_head, self._called = False, True
         return True
 
     def _read_between(self) -> bool:
@@ -161,16 +245,52 @@ class JsonCallsParser(LeakParser):
         return self._read_closer()
 
     def _read_closer(self) -> bool:
-        bracket = "}" if self._doubled else "]" if self._in_list else ""
-        found = _tag_at(self._buffer, self._at, [tag for tag in (self.closer, bracket) if tag])
+        found = self._closer_at()
         return self._leave(self._at) if found is None else bool(found[0]) and self._leave(found[1])
 
+    def _closer_at(self) -> tuple[str, int] | None:
+        """See `_tag_at`: what ends all calls."""
+        bracket = "}" if self._doubled else "]" if self._in_list else ""
+        return _tag_at(self._buffer, self._at, [tag for tag in (self.closer, bracket) if tag])
+
     def _finish(self) -> None:
-        if self._read == self._read_between or self._header is None or self._called:
+        if self._name is None or self._called:
             super()._finish()
             return
-        self._events.append(CallEnd(valid=False, cut=True))
-        self._leave(len(self._buffer))
+        keys = [each.key for each in self._members] + ([self._key] if self._pieces else [])
+        if all(key in (*_ARGUMENTS, *_OF_THE_API) for key in keys):
+            self._events += [Header(self._name, self._name), CallEnd(valid=False, cut=True)]
+            self._in_head, self._called = False, True
+            self._leave(len(self._buffer))
+        else:
+            self._damage(cut=True)
+
+
+def _arguments_in(members: list[_Member], declared: AbstractSet[str]) -> str | None:
+    """The arguments in the members of an object, as the text of a JSON object, or empty if there
+    are none; None if it is not certain that they are all that were written.  `declared` are the
+    names of the arguments that the tool takes."""
+    keys: list[str] = []
+    texts: list[str] = []
+    others = certain = False
+    for key, value, text in members:
+        if key in declared and key not in _ARGUMENTS:
+            keys.append(key)
+            texts.append(f"{dumps(key).decode()}:{text}")
+        elif key in _ARGUMENTS or key in _OTHER_WORDS:
+            found, json = (isinstance(value, str) and read_json(value)) or (value, text)
+            if found in (None, "", [], {}):
+                continue
+            if not isinstance(found, dict) or not (key in _ARGUMENTS or found.keys() <= declared):
+                return None
+            certain |= key in _ARGUMENTS
+            keys += found
+            texts.append(json.strip()[1:-1])
+        else:
+            others |= key not in _OF_THE_API
+    if len(set(keys)) < len(keys) or (others and not certain):
+        return None
+    return f"{{{','.join(texts)}}}" if texts else ""
 
 
 def _tag_at(text: str, at: int, tags: Iterable[str]) -> tuple[str, int] | None:

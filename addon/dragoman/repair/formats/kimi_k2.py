@@ -22,9 +22,9 @@ from __future__ import annotations
 import re
 
 from ..declared_tools import DeclaredTools
-from ..events import CallEnd, Dropped, NoHeader
+from ..events import CallEnd, Dropped, Header, NoHeader
 from .json_arguments import JsonArguments
-from .kimi_k2_names import header_at_end, header_of, may_be_header, word_of
+from .kimi_k2_names import header_at_end, header_of, is_odd, may_be_header, word_of
 from .marker_set import HEADER_LIMIT, marker_set
 from .protocol import CallArguments, LeakFormat, LeakParser, MarkerMatch, named
 
@@ -44,7 +44,7 @@ MARKERS = {
 _MARKER_SET = marker_set(MARKERS)
 _STRAYS = {text: name for text, name in MARKERS.items() if name == _ARGUMENTS_BEGIN}
 """Markers that do not end a call."""
-_LAST_WORD = re.compile(r"\S*\s*\Z")
+_LAST_WORD = re.compile(r"(?:\A|(?<!\S)(?=\S))\S*+\s*+\Z")
 
 _KEY = r'"(?:[^"\\]|\\.){0,256}'
 _OBJECT = re.compile(rf'\s{{0,256}}\{{\s{{0,256}}(?:\}}|{_KEY}"\s{{0,256}}:)')
@@ -106,10 +106,13 @@ class KimiParser(LeakParser):
         if self._at == len(self._buffer):
             return False
         marker = _MARKER_SET.find(self._buffer, self._at)
+        unfinished = 0 if marker else _MARKER_SET.unfinished(self.rest)
+        end = marker.start() if marker else len(self._buffer) - unfinished
+        if not self._has_text and (begun := self._read_unmarked(end)) is not False:
+            return begun is True
         if marker is None:
-            end = len(self._buffer) - _MARKER_SET.unfinished(self.rest)
             return self._give_but_last_word(end)
-        end, what = marker.start(), MARKERS[marker[0]]
+        what = MARKERS[marker[0]]
         if what == _ARGUMENTS_BEGIN:
             return self._read_arguments_begin(marker, end)
         if self._at < end:
@@ -180,17 +183,20 @@ class KimiParser(LeakParser):
     def _read_header(self) -> bool:
         marker = _MARKER_SET.find(self._buffer, self._at)
         end = marker.start() if marker else len(self._buffer)
+        if (begun := self._read_unmarked(end)) is not False:
+            return begun is True
         run = self._buffer[self._at : end]
-        word = word_of(run if marker else run[: len(run) - _MARKER_SET.unfinished(run)])
-        if marker is None and word is not None:
+        so_far = run if marker else run[: len(run) - _MARKER_SET.unfinished(run)]
+        word, odd = word_of(so_far), is_odd(so_far)
+        if marker is None and (word is not None or odd):
             return False
+        what = MARKERS[marker[0]] if marker else ""
+        if marker and what == _ARGUMENTS_BEGIN and (word is not None or odd):
+            return self._begin_call(word, marker.end(), odd=run.strip())
         if marker is None or word is None:
             self._events.append(NoHeader())
             self._leave_call()
             return True
-        what = MARKERS[marker[0]]
-        if what == _ARGUMENTS_BEGIN:
-            return self._begin_call(word, marker.end())
         self._at = marker.end() if what == _CALL_END else end
         if word:
             self._calls += 1
@@ -201,9 +207,25 @@ class KimiParser(LeakParser):
         self._leave_call()
         return True
 
-    def _begin_call(self, word: str, at: int) -> bool:
+    def _read_unmarked(self, end: int) -> bool | None:
+        """Begin a call that comes before `end` without the marker of its arguments: the header of a
+        declared tool, and an object.  None if more text is needed."""
+        at = self._buffer.find("{", self._at, min(end, self._at + HEADER_LIMIT))
+        word = word_of(self._buffer[self._at : at]) if at >= 0 else None
+        if not word or header_of(word, self._tools, arguments=True).name not in self._tools:
+            return False
+        begins = _begins_object(self._buffer, at)
+        if begins is None and self._ended:
+            return False
+        return self._begin_call(word, at) if begins else begins
+
+    def _begin_call(self, word: str | None, at: int, odd: str = "") -> bool:
+        """`odd` is what is no word."""
         self._calls += 1
-        header = header_of(word, self._tools, arguments=True)
+        if word is None:
+            header = Header(None, odd, form="odd header", resolved=True, odd=True)
+        else:
+            header = header_of(word, self._tools, arguments=True)
         return self._start_call(header, JsonArguments(_MARKER_SET, _STRAYS), at)
 
     def _arguments_ended(self, arguments: CallArguments) -> None:

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import re
 
+from .held_calls import tagged
 from .marker_set import MarkerPattern, so_far
-from .tagged_calls import tagged
-from .tags import Tag, TagKind, TagSyntax
+from .tags import Tag, TagKind, TagTable
 from .value_types import OTHER, STRING
 
 _NAMED = {"call": TagKind.CALL, "argument": TagKind.ARGUMENT, "json": TagKind.JSON}
@@ -28,59 +28,60 @@ _CHANNELS = {
 }
 _KINDS = _NAMED | _CHANNELS
 _WORDS = "|".join(_KINDS)
-_ATTRIBUTE = re.compile(r'([a-z]+)\s*=\s*"([^"]*)"')
-_ATTRIBUTES = r'(?:\s{1,9}[a-z]{1,20}\s{0,9}=\s{0,9}"[^"]{0,200}"){1,4}(?!\s{10})'
-_NEXT = r"(?=\s*<\|(?:open|close)\|>)"
-_SEP = rf"\s*(?:<\|sep\|>|{_NEXT}|(?=\s*call\s+[a-z]+\s*=))"
+_ATTRIBUTE = re.compile(r'(?<![a-z])([a-z]++)\s*+=\s*+"([^"]*+)"')
+_ATTRIBUTES = r'(?:\s{1,9}+[a-z]{1,20}+\s{0,9}+=\s{0,9}+"[^"]{0,200}+"){1,4}+(?!\s{10})'
+_NEXT = r"(?=<\|(?:open|close)\|>)"
+_SEP = rf"\s*+(?:<\|sep\|>|{_NEXT}|(?=call\s++[a-z]++\s*+=))"
 """The end of a channel's marker; it may be lost before another marker, or a call's name."""
-_OPENS = rf"(?P<named>{'|'.join(_NAMED)})(?P<attributes>{_ATTRIBUTES})\s*<\|sep\|>"
-_CHANNEL = rf"<\|open\|>\s*(?P<channel>{'|'.join(_CHANNELS)})(?:{_ATTRIBUTES})?{_SEP}"
-_CLOSES = rf"(?P<closes>{_WORDS})(?:\s*(?:{_WORDS}))*\s*(?:<\|sep\|>|{_NEXT})"
-_ATTRIBUTE_SO_FAR = r'[a-z]{1,20}\s{0,9}=\s{0,9}"[^"]{0,200}'
+_OPENS = rf"(?P<named>{'|'.join(_NAMED)})(?P<attributes>{_ATTRIBUTES})\s*+<\|sep\|>"
+_CHANNEL = rf"<\|open\|>\s*+(?P<channel>{'|'.join(_CHANNELS)})(?:{_ATTRIBUTES})?{_SEP}"
+_CLOSES = rf"(?P<closes>{_WORDS})(?:\s*+(?:{_WORDS})){{0,8}}+\s*+(?:<\|sep\|>|{_NEXT})"
+_ATTRIBUTE_SO_FAR = r'[a-z]{1,20}+\s{0,9}+=\s{0,9}+"[^"]{0,200}+'
 _BODY = (
     tuple(_KINDS),
-    rf"(?>(?:\s*(?:{_WORDS}))*)\s*",
-    rf"(?>(?:{_ATTRIBUTE_SO_FAR}\"\s{{0,9}}){{0,4}})"
-    rf"(?:{_ATTRIBUTE_SO_FAR}|[a-z]{{1,20}}\s{{0,9}}(?:=\s{{0,9}})?)?",
+    rf"(?:\s*+(?:{_WORDS})){{0,8}}+\s*+",
+    rf"(?:{_ATTRIBUTE_SO_FAR}\"\s{{0,9}}+){{0,4}}+"
+    rf"(?:{_ATTRIBUTE_SO_FAR}|[a-z]{{1,20}}+\s{{0,9}}+(?:=\s{{0,9}}+)?+)?",
     ("<|sep|>", "<|open|>", "<|close|>"),
 )
-_MARKER_SO_FAR = "<" + so_far(("|open|>", "|close|>"), r"\s*", *_BODY)
+_MARKER_SO_FAR = "<" + so_far(("|open|>", "|close|>"), r"\s*+", *_BODY)
 _SO_FAR = f"{_MARKER_SO_FAR}|<{so_far(('|sep|>', '|end_of_msg|>'))}"
 
 
 def _read(match: re.Match[str]) -> Tag:
-    found = {name: text for name, text in match.groupdict().items() if text}
-    attributes = dict(_ATTRIBUTE.findall(found.get("attributes", "")))
+    found = match.groupdict()
     opens = found.get("named") or found.get("channel")
-    closes = found.get("closes") or found.get("thinned") or ""
+    thinned = found.get("thinned")
+    closes = found.get("closes") or thinned or ""
     kind = _KINDS.get(opens or closes, TagKind.OTHER)
     if kind is TagKind.OTHER:
         name = found.get("other") or f"{closes or opens}_{'begin' if opens else 'end'}"
         return Tag.of(match, kind, name, closes=not opens)
+    attributes = dict(_ATTRIBUTE.findall(found["attributes"])) if found["attributes"] else {}
     name = attributes.get("tool") or attributes.get("key") or ""
     name = name.replace("&quot;", '"').replace("&amp;", "&")
     declared = attributes.get("type")
     value_type = (STRING if declared == "string" else OTHER) if declared else None
-    return Tag.of(match, kind, name, value_type, closes=not opens)
+    return Tag.of(match, kind, name, value_type, closes=not opens, whole=not thinned)
 
 
 KIMI_K3 = tagged(
     "kimi_k3",
     ("<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"),
-    r"<\|(?:open|close)\|>[^<]*(?:<\|sep\|>)?|<\|(?:sep|end_of_msg)\|>",
-    TagSyntax(
+    TagTable(
         in_text=MarkerPattern(
-            rf"<\|open\|>\s*{_OPENS}|{_CHANNEL}|<\|close\|>\s*{_CLOSES}"
+            rf"<\|open\|>\s*+{_OPENS}|{_CHANNEL}|<\|close\|>\s*+{_CLOSES}"
             r"|<\|(?P<other>end_of_msg|sep)\|>",
             _SO_FAR,
         ),
         tags=MarkerPattern(
-            rf"(?:<\|open\|>\s*)?{_OPENS}|{_CHANNEL}|(?:<\|close\|>\s*)?{_CLOSES}"
+            rf"(?:<\|open\|>\s*+)?{_OPENS}|{_CHANNEL}|(?:<\|close\|>\s*+)?{_CLOSES}"
             r"|<\|end_of_msg\|>",
             f"{_SO_FAR}|{so_far(*_BODY)}",
         ),
         in_value=MarkerPattern(
-            rf"<\|open\|>\s*{_OPENS}|<\|close\|>\s*{_CLOSES}|(?P<thinned>argument)<\|sep\|>",
+            rf"<\|open\|>\s*+{_OPENS}|{_CHANNEL}|<\|close\|>\s*+{_CLOSES}"
+            r"|(?P<thinned>argument)<\|sep\|>",
             f"{_MARKER_SO_FAR}|{so_far(('argument',), ('<|sep|>',))}",
             halves=tuple("argument"[:size] for size in range(1, 9)),
         ),
@@ -90,6 +91,10 @@ KIMI_K3 = tagged(
             "think_end": "content",
             "response_begin": "content",
         },
-        closing=re.compile(r"\s*<\|?c"),
+        closing=re.compile(r"\s*+<\|?c"),
+        strays=True,
+        pairs=True,
+        typed=True,
+        closer="<|close|>argument<|sep|>",
     ),
 )

@@ -17,6 +17,22 @@ TAG_LIMIT = 1200
 tag is text."""
 
 
+class HeaderPattern:
+    """Reads what follows a marker, where an expression describes it."""
+
+    def __init__(self, expression: str, begun: str) -> None:
+        """`begun` is an expression for its starts."""
+        self._match = re.compile(expression).match
+        self.may_begin = re.compile(begun).fullmatch
+
+    def header_at(self, text: str, at: int) -> re.Match[str] | bool:
+        """The header at this position; if there is none, whether it may come with more text."""
+        found = self._match(text, at)
+        if found is not None:
+            return found.end() - at <= HEADER_LIMIT and found
+        return len(text) - at <= HEADER_LIMIT and self.may_begin(text, at) is not None
+
+
 class MarkerPattern:
     """Finds markers that an expression describes."""
 
@@ -52,15 +68,6 @@ class MarkerPattern:
         """Whether a marker may begin in `text`; a quick look, False is certain."""
         return self._first in text or text.endswith(self._halves)
 
-    def header_at(self, text: str, at: int) -> re.Match[str] | bool:
-        """The header at this position, if this is the expression of one; else whether it may come
-        with more text."""
-        found = self.match(text, at)
-        if found is not None:
-            return found.end() - at <= HEADER_LIMIT and found
-        begun = self.begun.fullmatch(text, at)
-        return begun is not None and len(text) - at <= HEADER_LIMIT
-
 
 def marker_set(texts: Iterable[str]) -> MarkerPattern:
     """The markers that are these texts, all of which begin with the same character."""
@@ -81,6 +88,15 @@ def begun(literal: str) -> str:
     for character in reversed(literal[1:]):
         expression = f"(?:{re.escape(character)}{expression})?"
     return re.escape(literal[0]) + expression
+
+
+def diverging(literal: str) -> str:
+    """An expression for what is not the start of `literal`, up to the first other character."""
+    expression = ""
+    for character in reversed(literal):
+        more = f"|{re.escape(character)}{expression}" if expression else ""
+        expression = f"(?:[^{re.escape(character)}]{more})"
+    return expression
 
 
 def so_far(*parts: str | tuple[str, ...]) -> str:

@@ -1,21 +1,29 @@
 """Mistral's format: ``[TOOL_CALLS][{"name": NAME, "arguments": {…}}, …]``, and from v11 on
 ``[TOOL_CALLS]NAME[ARGS]{…}`` for each call, where ``[CALL_ID]ID`` may precede ``[ARGS]``,
 which some hosts leave out.  Only the next call, or text, ends one; hosts write a
-``[/TOOL_CALLS]`` as well.
+``[/TOOL_CALLS]`` as well.  Where the first token is lost, ``NAME[ARGS]{…}`` is a call if it begins
+a line and names a declared tool.
 """
 
 from __future__ import annotations
 
 import re
 
+from ..declared_tools import DeclaredTools
 from ..events import Header
 from .json_arguments import JsonArguments
 from .json_calls import OBJECT, OBJECT_SO_FAR, JsonCallsParser
-from .marker_set import MarkerPattern, begun, marker_set
-from .protocol import WORD, LeakFormat, named
+from .marker_set import HEADER_LIMIT, HeaderPattern, MarkerPattern, begun, marker_set
+from .protocol import WORD, LeakFormat, MarkerMatch, named
 
-_BEGIN, _END = "[TOOL_CALLS]", "[/TOOL_CALLS]"
+_BEGIN, _END, _ARGS = "[TOOL_CALLS]", "[/TOOL_CALLS]", "[ARGS]"
 _MARKERS = marker_set((_BEGIN, _END))
+_IN_TEXT = MarkerPattern(
+    rf"{_MARKERS.expression}|{re.escape(_ARGS)}(?=\s{{0,64}}\{{)",
+    rf"{_MARKERS.begun.pattern}|(?:{begun(_ARGS)}|{re.escape(_ARGS)}\s{{0,64}})\Z",
+    first="[",
+)
+_AT_LINE = re.compile(rf"(?:\A|(?<=\n))[ \t]{{0,8}}(?P<name>{WORD})[ \t]{{0,8}}\Z")
 _WORD_SO_FAR = re.compile(r"[^\s\[{]*")
 
 
@@ -24,18 +32,26 @@ class MistralParser(JsonCallsParser):
 
     end_is_marked = False
     markers = _MARKERS
-    header = MarkerPattern(
+    header = HeaderPattern(
         rf"{OBJECT}|\s*(?P<name>{WORD})\s*(?:\[CALL_ID\]\s*(?P<id>{WORD})\s*)?(?:\[ARGS\]\s*)?"
-        r"(?P<follows>\{)",
-        rf"{OBJECT_SO_FAR}|\s*{WORD}\s*(?:{begun('[CALL_ID]')}|\[CALL_ID\]\s*{WORD}\s*)?"
-        rf"(?:{begun('[ARGS]')})?\s*",
+        r"(?P<follows>\"?\{)",
+        rf"{OBJECT_SO_FAR}|\s*{WORD}\s*+(?:{begun('[CALL_ID]')}|\[CALL_ID\]\s*{WORD}\s*+)?"
+        rf"(?:{begun('[ARGS]')})?\s*\"?",
     )
 
-    _named_before = False
-    """Whether the name precedes the arguments, and is not in an object."""
+    def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
+        super().__init__(match, header, start, tools)
+        self._named_before = bool(header)
+        """Whether the name precedes the arguments, and is not in an object."""
+        if match.name == _ARGS and not header:
+            self._refuse()
+        elif header:
+            self._start_call(Header(header, f"{header}{_ARGS}"), JsonArguments(_MARKERS), 0)
 
     @property
     def in_header(self) -> bool:
+        if self._name is not None or self._members:
+            return self._in_head
         word = _WORD_SO_FAR.match(self.rest.lstrip())
         return self._in_head and (word is None or self._tools.may_begin(word[0]))
 
@@ -52,4 +68,21 @@ class MistralParser(JsonCallsParser):
         return self._leave(self._at) if self._named_before else super()._read_after()
 
 
-MISTRAL = LeakFormat("mistral", (_BEGIN, _END), _MARKERS, MistralParser, named((_BEGIN,)))
+class _Mistral(LeakFormat):
+    """Looks for calls without their token as well."""
+
+    look_back = HEADER_LIMIT
+
+    def may_be_header(self, text: str, tools: DeclaredTools) -> bool:
+        word = text.strip()
+        return bool(word) and len(text) <= HEADER_LIMIT and tools.may_begin(word)
+
+    def header_before(self, match: MarkerMatch, text: str, tools: DeclaredTools) -> str:
+        found = _AT_LINE.search(text) if match.name == _ARGS else None
+        return found[0] if found and found["name"] in tools else ""
+
+    def stray_opens_call(self, match: MarkerMatch, header: str, text: str) -> bool | None:  # noqa: ARG002
+        return match.name == _ARGS
+
+
+MISTRAL = _Mistral("mistral", (_BEGIN, _END, _ARGS), _IN_TEXT, MistralParser, named((_BEGIN,)))

@@ -13,12 +13,22 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MethodType
 from typing import Literal, NamedTuple
 
 from ..declared_tools import DeclaredTools
-from ..events import Arguments, CallEnd, Dropped, Header, NoHeader, NoJson, ParseEvent, Text
+from ..events import (
+    Arguments,
+    CallEnd,
+    Damaged,
+    Dropped,
+    Header,
+    NoHeader,
+    NoJson,
+    ParseEvent,
+    Text,
+)
 from .marker_set import MarkerPattern
 
 WORD = r"[A-Za-z0-9_.:/()@-]{1,128}"
@@ -58,6 +68,8 @@ class MarkerMatch:
     """The name in a marker that begins a call."""
     kind: Literal["content", "reasoning"] | None = None
     """The kind of the text after it, up to the format's next marker."""
+    within_call: bool = False
+    """Whether part of a call begins here: alone it is what is left of a damaged one."""
 
     @property
     def opens_call(self) -> bool:
@@ -66,8 +78,7 @@ class MarkerMatch:
 
     def moved(self, by: int) -> MarkerMatch:
         """The same marker, where text was added before it, or removed."""
-        start, end = self.start + by, self.end + by
-        return MarkerMatch(self.format, self.name, start, end, self.is_opener, self.tool, self.kind)
+        return replace(self, start=self.start + by, end=self.end + by)
 
 
 Parser = Callable[["MarkerMatch", str, int, DeclaredTools], "LeakParser"]
@@ -108,18 +119,14 @@ class LeakFormat:
         markers: MarkerPattern,
         parser: Parser,
         meaning: Meaning,
-        *,
-        shown: str = "",
     ) -> None:
         """`name` is used in the evidence and the options.  Each of the `markers`, which are those
-        outside of calls, begins with one of the `beginnings`.  `shown` is an expression of all
-        markers, if there are others, for those who only show or cut texts."""
+        outside of calls, begins with one of the `beginnings`."""
         self.name = name
         self.beginnings = beginnings
         self.markers = markers
         self.parser = parser
         self._meaning = meaning
-        self.shown = shown or markers.expression
 
     def match(self, text: str, at: int) -> MarkerMatch | None:
         """The marker at this position, if it means anything outside of a section."""
@@ -149,7 +156,7 @@ class CallArguments:
         self._buffer = ""
         self._at = 0
         """Before this position in the buffer everything has become an event."""
-        self._events: list[Arguments | NoJson | CallEnd | Dropped] = []
+        self._events: list[Arguments | NoJson | CallEnd | Dropped | Damaged] = []
         self.over = False
         """Whether the `rest` is no part of them."""
 
@@ -162,11 +169,6 @@ class CallArguments:
     def rest(self) -> str:
         """See `LeakParser.rest`."""
         return self._buffer[self._at :]
-
-    @property
-    def held(self) -> Held:
-        """See `LeakParser.held`."""
-        return NOTHING_HELD
 
     def takes(self, text: str) -> str | None:
         """See `LeakParser.takes`."""
@@ -185,7 +187,7 @@ class CallArguments:
         """The text has ended, and if it is not `whole`, was cut: decide the rest."""
         raise NotImplementedError
 
-    def take(self) -> Sequence[Arguments | NoJson | CallEnd | Dropped]:
+    def take(self) -> Sequence[Arguments | NoJson | CallEnd | Dropped | Damaged]:
         """The new events; a `CallEnd` is the last."""
         events, self._events = self._events, []
         return events
@@ -244,10 +246,9 @@ class LeakParser:
         return self._arguments.rest if self._arguments else self._buffer[self._at :]
 
     @property
-    def held(self) -> Held:
-        """What was read of a value, before the `rest`, and is held back until the value's type
-        is known."""
-        return self._arguments.held if self._arguments else NOTHING_HELD
+    def holds(self) -> bool:
+        """Whether a call is open, of which nothing is given before it is whole."""
+        return False
 
     @property
     def in_call(self) -> bool:
@@ -301,11 +302,6 @@ class LeakParser:
                 return None
             self._finish()
         return events.popleft() if events else None
-
-    def release(self) -> None:
-        """The reply has broken off: `next` gives all that was decided."""
-        if self._arguments is not None:
-            LeakParser._take_arguments(self, self._arguments)
 
     def end(self, *, whole: bool = True) -> None:
         """The text has ended, and if it is not `whole`, was cut: `next` gives what was held

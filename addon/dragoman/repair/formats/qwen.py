@@ -8,57 +8,80 @@ value
 </function>
 </tool_call>
 
-They also write all arguments as one JSON object after ``<function=NAME>``.
+They also write all arguments as one JSON object after ``<function=NAME>``, or an argument's tag
+as ``<parameter name="KEY">``.  Doubao Seed writes ``<seed:tool_call>`` around the same.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
 from functools import partial
 
-from .hermes import CLOSE, OPEN, OPENED
-from .marker_set import MarkerPattern, begun, so_far
+from .held_calls import HeldCalls
+from .hermes import CLOSE, OPEN
+from .marker_set import HeaderPattern, MarkerPattern, begun, so_far
 from .protocol import WORD, LeakFormat, named
-from .tagged_calls import TaggedCalls
-from .tags import TagKind, TagSyntax, plain_syntax
+from .tags import Tag, TagKind, TagTable
 
-_FUNCTION, _FUNCTION_END = "<function", "</function>"
-_FOLLOWS = ("<parameter", _FUNCTION_END, CLOSE)
-_BEFORE_NAME = r"\s*(?:=\s*)?[\"']?"
-_HEADER = MarkerPattern(
-    rf"{_BEFORE_NAME}(?P<name>{WORD})[\"']?\s*>(?P<follows>\s*(?:\{{|{'|'.join(_FOLLOWS)}))",
-    rf"{_BEFORE_NAME}(?:(?P<word>[^\s<>\"']*)[\"']?\s*"
-    rf"|{WORD}[\"']?\s*>\s*{so_far(_FOLLOWS)})",
+_FUNCTION, _FUNCTION_END, _VALUE_END = "<function", "</function>", "</parameter>"
+_OPENERS, _CLOSERS = (OPEN, "<seed:tool_call>"), (CLOSE, "</seed:tool_call>")
+_OPENED = rf"(?:{'|'.join(_OPENERS)})\s{{0,64}}+"
+_FOLLOWS = ("<parameter", _FUNCTION_END, *_CLOSERS)
+_BEFORE_NAME = r"\s*+(?:=\s*+)?+[\"']?"
+_HEADER = HeaderPattern(
+    rf"{_BEFORE_NAME}(?P<name>{WORD}+)[\"']?\s*+>(?P<follows>\s*+(?:\{{|{'|'.join(_FOLLOWS)}))",
+    rf"{_BEFORE_NAME}(?:(?P<word>[^\s<>\"']*+)[\"']?\s*+"
+    rf"|{WORD}+[\"']?\s*+>\s*+{so_far(_FOLLOWS)})",
 )
+_KEY = r"\s{0,9}+[\"']?(?P<key>[^<>\n\"']{1,128}+)[\"']?\s{0,9}+>"
+_DIALECT = r"(?:=|name\s{0,9}+=)"
+_QUOTED = r"<parameter\s{1,9}+name\s{0,9}+=[^<>\n]{1,140}+>"
+"""Another format's tag in a value: its closing tag is the same as ours."""
+_OTHERS = {
+    _VALUE_END: TagKind.ARGUMENT_END,
+    _FUNCTION_END: TagKind.CALL_END,
+    **dict.fromkeys(_OPENERS, TagKind.SECTION),
+    **dict.fromkeys(_CLOSERS, TagKind.SECTION_END),
+}
+_STARTS = so_far((*_OTHERS, f"{_FUNCTION}=", "<parameter"))
+_KEY_SO_FAR = r"\s{0,9}+(?:name\s{0,9}+)?+" + so_far(
+    r"=\s{0,9}+[\"']?", "[^<>\n\"']{1,128}+", r"[\"']?\s{0,9}+"
+)
+_SO_FAR = rf"{_STARTS}|<parameter(?:\Z|\s{{0,9}}+{so_far(('name',))}|{_KEY_SO_FAR})"
 
 
-def _tags(function: str) -> TagSyntax:
-    """The tags, if that of a call begins so."""
-    return plain_syntax(
-        r"parameter\s{0,9}=\s{0,9}[\"']?(?P<key>[^<>\n\"']{1,128})[\"']?\s{0,9}>",
-        so_far(
-            ("parameter",), r"\s{0,9}", r"=\s{0,9}[\"']?", "[^<>\n\"']{1,128}", r"[\"']?\s{0,9}"
-        ),
-        {
-            "</parameter>": TagKind.ARGUMENT_END,
-            function: TagKind.CALL,
-            _FUNCTION_END: TagKind.CALL_END,
-            OPEN: TagKind.SECTION,
-            CLOSE: TagKind.SECTION_END,
-        },
-        trim=True,
-    )
+def _tags(function: str, sign: str, quoted: str = "(?!)") -> MarkerPattern:
+    """The tags, if that of a call begins so, and this is between an argument's tag and its name."""
+    others = "|".join(map(re.escape, (*_OTHERS, function)))
+    other = f"(?P<other>{others})|(?P<quoted>{quoted})"
+    return MarkerPattern(rf"<parameter\s{{0,9}}+{sign}{_KEY}|{other}", _SO_FAR)
 
 
-_IN_CALL = _tags(f"{_FUNCTION}=")
-"""After a call, models also leave out the ``=``; a value may hold other elements."""
+def _read(match: re.Match[str]) -> Tag:
+    if match["other"]:
+        return Tag.of(match, _OTHERS.get(match["other"], TagKind.CALL))
+    if match["quoted"]:
+        return Tag.of(match, TagKind.VALUE)
+    return Tag.of(match, TagKind.ARGUMENT, match["key"].strip())
+
+
+TABLE = TagTable(
+    tags=_tags(_FUNCTION, _DIALECT),  # after a call, models also leave out the sign
+    in_value=_tags(f"{_FUNCTION}=", "=", _QUOTED),  # a value may hold other elements
+    read=_read,
+    header=_HEADER,
+    several=True,
+    trim=True,
+    closer=_VALUE_END,
+)
 QWEN = LeakFormat(
     "qwen",
-    (OPEN, _FUNCTION),
+    (*_OPENERS, _FUNCTION),
     MarkerPattern(
-        rf"(?:{OPENED})?{_FUNCTION}\s{{0,4}}=",
-        rf"(?:{begun(OPEN)}|(?:{OPENED})?(?:{begun(_FUNCTION)}|{_FUNCTION}\s{{0,4}})|{OPENED})\Z",
+        rf"(?:{_OPENED})?{_FUNCTION}\s{{0,4}}=",
+        rf"(?:{'|'.join(map(begun, _OPENERS))}|{_OPENED}"
+        rf"|(?:{_OPENED})?(?:{begun(_FUNCTION)}|{_FUNCTION}\s{{0,4}}))\Z",
     ),
-    partial(TaggedCalls, replace(_tags(_FUNCTION), in_call=_IN_CALL, header=_HEADER, several=True)),
+    partial(HeldCalls, TABLE),
     named(),
 )

@@ -1,6 +1,7 @@
 """The tags of formats that put tags around calls, and around each of their arguments.
 
-A `TagSyntax` is what such a format declares: expressions for its tags, and what each means.
+A `TagTable` is all that such a format declares: expressions for its tags, and what each means.
+`held_calls` reads sections with it, and `tagged_call` the text of one call.
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .marker_set import TAG_LIMIT, MarkerPattern, so_far
-from .typed_arguments import TypedArguments
+from .marker_set import TAG_LIMIT, HeaderPattern, MarkerPattern
 from .value_types import ValueType
 
 BLANK_LIMIT = 4096
@@ -26,20 +26,36 @@ class TagKind(enum.Enum):
     SECTION = "section_begin"
     CALL = "call_begin"
     ARGUMENT = "argument_begin"
+    VALUE = "value_begin"
+    """The second tag of an argument, where it stands without the first (GLM)."""
     JSON = "json_begin"
     OTHER = "other_begin"
     """Any other: it begins a text."""
     SECTION_END = "section_end"
     CALL_END = "call_end"
     ARGUMENT_END = "argument_end"
+    KEY_END = "key_end"
+    """The end of an argument's name, where the rest of its tags is missing (GLM)."""
     JSON_END = "json_end"
     OTHER_END = "other_end"
     """It ends a text, and means nothing after a section."""
 
 
-@dataclass(frozen=True, slots=True)
+PARTS = (TagKind.ARGUMENT, TagKind.VALUE, TagKind.JSON)
+"""What begins within a call only."""
+
+
+ENDS = {
+    kind: TagKind[f"{kind.name}_END"]
+    for kind in TagKind
+    if f"{kind.name}_END" in TagKind.__members__
+}
+"""What closes each."""
+
+
+@dataclass(slots=True)
 class Tag:
-    """A tag found in a text."""
+    """A tag found in a text, which nobody changes (`events` says why it is not frozen)."""
 
     kind: TagKind
     start: int
@@ -48,6 +64,10 @@ class Tag:
     """Of the tool or the argument, if the tag has it; of any other tag: its own."""
     type: ValueType | None = None
     """The argument's, if the tag has it."""
+    mended: bool = False
+    """Whether part of it is missing: then it is a tag only if its name is declared."""
+    whole: bool = True
+    """Whether its end is there."""
 
     @classmethod
     def of(
@@ -58,10 +78,12 @@ class Tag:
         value_type: ValueType | None = None,
         *,
         closes: object = False,
+        mended: bool = False,
+        whole: bool = True,
     ) -> Tag:
         """`closes`: whether it is the closing tag of this kind."""
-        kind = TagKind[f"{kind.name}_END"] if closes else kind
-        return cls(kind, match.start(), match.end(), name, value_type)
+        start, end = match.span()
+        return cls(ENDS[kind] if closes else kind, start, end, name, value_type, mended, whole)
 
 
 class Follows(enum.Enum):
@@ -77,21 +99,17 @@ class Follows(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class TagSyntax:
+class TagTable:
     """How a format writes its tags."""
 
     tags: MarkerPattern
     """Where only tags may stand."""
     in_value: MarkerPattern
-    """Those that may end a value."""
+    """Those that may end a value, or may be quoted in it."""
     read: Callable[[re.Match[str]], Tag]
-    in_call: TagSyntax | None = None
-    """In the arguments of a call, if not the same."""
-    in_json: MarkerPattern | None = None
-    """Those that may end arguments that are JSON, if not the same."""
     in_text: MarkerPattern | None = None
     """Outside of calls, if not all are meant there."""
-    header: MarkerPattern | None = None
+    header: HeaderPattern | None = None
     """What comes after the tag of a call that has no name: the `name`, up to what `follows` and
     shows that a call was meant.  In the start of one, `word` is the name so far."""
     several: bool = False
@@ -100,15 +118,22 @@ class TagSyntax:
     """The names of other tags after which a text is of this kind, up to the next one."""
     closing: re.Pattern[str] = re.compile(r"\s*</")
     """The start of a closing tag."""
-    plain: bool = False
-    """Whether values may quote such tags: then an opening tag ends a value only if its name is
-    declared."""
-    pairs: bool = False
-    """Whether an argument begins with several tags, which nobody quotes without the end."""
+    strays: bool = False
+    """Whether any of these tags is a stray marker outside of calls, not only those that begin or
+    end a section or a call: nobody writes them by chance."""
+    key_begin: str = ""
+    key_end: str = ""
+    """What stands around an argument's name, if that has tags of its own."""
+    closer: str = ""
+    """An argument's closing tag, with ``{}`` for its name."""
     trim: bool = False
     """Whether a line end at each side of a value is formatting."""
-    arguments: Callable[[object], TypedArguments] = TypedArguments
-    """Makes the arguments of a call, from the schema of its tool."""
+    pairs: bool = False
+    """Whether nobody quotes an argument's opening tags without the closing one."""
+    typed: bool = False
+    """Whether the type in an argument's tag counts more than the schema's."""
+    nested: bool = False
+    """Whether a value may be made of elements (`elements`), which have an argument's tags."""
 
     def following(self, text: str, at: int) -> tuple[Tag | Follows, int]:
         """What follows in a text after white space, and where."""
@@ -123,21 +148,3 @@ class TagSyntax:
         rest = text[begin : begin + TAG_LIMIT + 1]
         half = len(rest) <= TAG_LIMIT and self.tags.begun.match(rest)
         return Follows.HALF_TAG if half else Follows.TEXT, begin
-
-
-def plain_syntax(
-    argument: str, begun: str, kinds: Mapping[str, TagKind], *, trim: bool = False
-) -> TagSyntax:
-    """The syntax of tags that values may quote.  `argument` is an expression for the opening of
-    an argument with its `key`, and `begun` for the starts of that, both without the ``<``;
-    `kinds` are all other tags."""
-    others = "|".join(map(re.escape, kinds))
-    starts = so_far(tuple(other[1:] for other in kinds))
-    tags = MarkerPattern(f"<{argument}|(?P<other>{others})", f"<(?:{starts}|{begun})")
-
-    def read(match: re.Match[str]) -> Tag:
-        if match["other"]:
-            return Tag.of(match, kinds[match["other"]])
-        return Tag.of(match, TagKind.ARGUMENT, match["key"].strip())
-
-    return TagSyntax(tags, tags, read, plain=True, pairs=not trim, trim=trim)

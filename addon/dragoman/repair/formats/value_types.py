@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from json.encoder import encode_basestring
 from typing import Any
 
-from ...wire.json_codec import MAX_NESTING, Json, NotJson, array, dumps, loads, nesting_exceeds
-from ...wire.json_schema import found_at, is_of, own_types
-from ..schema import OutOfSteps, Steps, accepts
+from ...wire.json_codec import MAX_NESTING, Json, NotJson, dumps, loads, nesting_exceeds
+from ...wire.json_schema import is_of, own_types, parts_of
+from ..schema import OutOfSteps, Steps, accepts, properties
 
-_STEPS = 500
-"""Schemas that are read to find the type of one argument."""
-_UNIONS = ("anyOf", "oneOf", "allOf")
+_MAX_PARTS = 500
+"""Schemas, or values, that are read to find the type of one argument."""
 _IMPLIED = {"properties": "object", "items": "array"}
 """The types of schemas with these keywords, if nothing else says them."""
 PYTHON = {"True": "true", "False": "false", "None": "null"}
@@ -51,13 +50,15 @@ class ValueType:
 
     def json_of(self, text: str) -> str:
         """The JSON text of the value that `text` is."""
+        if self.is_string and not self.takes_null:
+            return json_string(text)
         bare = text.strip()
         if self.takes_null and bare == "null":
             return bare
-        parsed = _read_json(bare)
+        parsed = read_json(bare)
         if parsed is None and bare in PYTHON and not self.is_string:
             named = any(name in ("boolean", "null") for name, _ in self.members)
-            parsed = _read_json(PYTHON[bare]) if named else None
+            parsed = read_json(PYTHON[bare]) if named else None
         values = [(text, json_string(text)), *([parsed] if parsed else [])]
         for strict in (True, False):
             for name, schema in self.members:
@@ -74,12 +75,6 @@ OTHER = ValueType(tuple((name, {}) for name in ("object", "array", "number", "bo
 """Where the format says that the value is not a string."""
 
 
-def properties(schema: object) -> Json:
-    """The arguments that a schema declares, or the elements of an object."""
-    declared = schema.get("properties") if isinstance(schema, dict) else None
-    return declared if isinstance(declared, dict) else {}
-
-
 def property_of(schema: object, key: str) -> object:
     """The schema of an argument, or of an element of an object; None if there is none."""
     others = schema.get("additionalProperties") if isinstance(schema, dict) else None
@@ -88,10 +83,16 @@ def property_of(schema: object, key: str) -> object:
 
 def type_of(schema: object, root: object) -> ValueType:
     """The types that a schema declares, with references into `root`."""
-    try:
-        return ValueType(tuple(_members(schema, root, Steps(_STEPS))))
-    except (OutOfSteps, RecursionError):
+    parts = [part for part, _ in islice(parts_of(schema, root), _MAX_PARTS + 1)]
+    if len(parts) > _MAX_PARTS:
         return JSON
+    members: list[tuple[str, Json]] = []
+    for part in parts:
+        implied = (name for word, name in _IMPLIED.items() if isinstance(part.get(word), dict))
+        types = own_types(part, _MAX_PARTS) or implied
+        members += [(name, {**part, "type": name}) for name in types]
+    members += [("null", {})] if any(part.get("nullable") is True for part in parts) else []
+    return ValueType(tuple(members))
 
 
 def json_string(text: str) -> str:
@@ -104,22 +105,6 @@ def _encodable(json_text: str) -> str:
     if json_text.isascii():
         return json_text
     return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", json_text)
-
-
-def _members(schema: object, root: object, steps: Steps) -> Iterator[tuple[str, Json]]:
-    steps.take()
-    if not isinstance(schema, dict):
-        return
-    if "$ref" in schema:
-        yield from _members(found_at(root, schema["$ref"]), root, steps)
-    for word in _UNIONS:
-        for member in array(schema.get(word)):
-            yield from _members(member, root, steps)
-    implied = (name for word, name in _IMPLIED.items() if isinstance(schema.get(word), dict))
-    for name in own_types(schema, _STEPS) or implied:
-        yield name, {**schema, "type": name}
-    if schema.get("nullable") is True:
-        yield "null", {}
 
 
 def _accepted(name: str, schema: Json, value: object, strict: bool) -> bool:
@@ -139,7 +124,7 @@ def _no_constant(name: str) -> None:
 _lenient = json.JSONDecoder(strict=False, parse_constant=_no_constant).decode
 
 
-def _read_json(text: str) -> tuple[Any, str] | None:
+def read_json(text: str) -> tuple[Any, str] | None:
     """The value of a JSON text, and its text; None if it is not JSON.  A line end in a string,
     which JSON forbids and models write, is accepted."""
     try:

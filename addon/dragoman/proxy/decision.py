@@ -1,0 +1,209 @@
+"""What is done with a flow: one `Decision`, which the hooks in `addon` read.
+
+It is made when the head of a request has come, again when its body has (only then a host or the
+store is asked), and once more where the host answers 404 to a request that left before it was known
+what it speaks.  Whether a reply is repaired is not part of it: the user's filter may ask for
+something in the reply's headers.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+from weakref import WeakKeyDictionary
+
+from mitmproxy import http
+from mitmproxy.proxy.mode_specs import ReverseMode
+
+from .ask_upstream import Speaks, chat_only
+from .body_clues import names_something
+from .chat_only_hosts import Hosts
+from .http_headers import EVENT_STREAM, media_type
+from .observe.monitor import name_of
+from .options import Settings
+from .response_owner import is_anonymous
+from .routes import Route, is_replayed, route_of
+from .stored.async_store import AsyncStore
+from .stored.endpoints import StoredEndpoints
+
+logger = logging.getLogger(__name__)
+
+OWN_HEADERS = "x-dragoman-"
+"""How the names of our own headers begin, which are never sent upstream."""
+DIALECT_HEADER = "x-dragoman-dialect"
+MISSING = (404, 405)
+"""How hosts answer at an address that they have not."""
+_OUR_ID = re.compile("resp_[0-9a-f]{32}")
+_NOBODY = "somewhere-else.invalid"
+"""No host has this name (RFC 2606)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    route: Route
+    way: Literal["send", "bridge", "answer", "refuse"] = "send"
+    """Sent on; sent as a chat request; answered from the store or by what runs; or refused, as no
+    bridged host has such a thing."""
+    why: str = ""
+    """Why it is bridged, in words; empty for what is sent on."""
+    unsure: bool = False
+    """Whether its body decides if its host or the store is asked whether it is bridged."""
+    cured: bool = False
+    """Whether it is to leave in the form that its host takes."""
+    dialect: str = ""
+    """The one that its own header asks for."""
+    address: str = ""
+    """Of its host, where the reply teaches what that speaks (see `Hosts.find_out`)."""
+    late: bool = False
+    """Whether it is sent before its host has answered what it speaks."""
+
+
+# Of the module, so that a script that is loaded anew finds them.
+_DECIDED: WeakKeyDictionary[http.HTTPFlow, Decision] = WeakKeyDictionary()
+
+
+class Decisions:
+    def __init__(self, hosts: Hosts, store: AsyncStore, endpoints: StoredEndpoints) -> None:
+        self.settings = Settings()
+        self._hosts = hosts
+        self._store = store
+        self._endpoints = endpoints
+
+    def of(self, flow: http.HTTPFlow) -> Decision:
+        """The last one; of a flow whose request did not come through here, what its head says."""
+        return _DECIDED.get(flow) or self.from_head(flow)
+
+    def at_head(self, flow: http.HTTPFlow) -> Decision:
+        """The head of the request has come."""
+        decision = _DECIDED[flow] = self.from_head(flow)
+        return decision
+
+    def from_head(self, flow: http.HTTPFlow) -> Decision:
+        """What is decided as far as it is known now; the request may still be changed by others."""
+        request, settings = flow.request, self.settings
+        route, why, unsure = route_of(request), "", False
+        if self._is_bridgeable(route) and settings.bridge is None:
+            why = self._hosts.why_bridged(request, route)
+            asked = self._may_be_kept(route) or self._hosts.may_be_found_out(request, route)
+            unsure = not why and route.generates and asked
+        elif self._is_bridgeable(route) and settings.bridge and settings.bridge(flow):
+            # Many sites have an address of the name `conversations`, for something else.
+            others = route.action == "conversations" and not self._hosts.why_bridged(request, route)
+            if not others or _is_chosen(flow, settings.bridge):
+                why = "dragoman_bridge says so"
+        # What is sent again leaves as it was edited.
+        cured = (route.api == "chat" or route.creates) and not is_replayed(flow)
+        cured = cured and (settings.cure is None or settings.cure(flow))
+        dialect = request.headers.get(DIALECT_HEADER, "")
+        return _bridged(Decision(route, unsure=unsure, cured=cured, dialect=dialect), why)
+
+    async def at_body(self, flow: http.HTTPFlow) -> Decision:
+        """The body has come: what is still to be known, the store and the host are asked."""
+        request, dialect = flow.request, self.of(flow).dialect
+        decision = replace(self.from_head(flow), dialect=dialect)
+        route = decision.route
+        if route.response_id and self._endpoints.runs(request, route):
+            decision = replace(decision, way="answer")
+        elif self._is_bridgeable(route) and self.settings.bridge is None:
+            address, late = "", False
+            if route.api != "unserved":
+                try:
+                    address, late = await self._hosts.find_out(flow, route)
+                except Exception:
+                    logger.exception("%s: nothing could be found out of its host", name_of(flow))
+            why = self._hosts.why_bridged(request, route)
+            kept = not why and self._may_be_kept(route)
+            if kept and await self._endpoints.has(request, route.response_id):
+                why = "its response is kept here"
+            decision = _bridged(replace(decision, address=address, late=late), why)
+        _DECIDED[flow] = decision
+        return decision
+
+    # The reply
+
+    def answered(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        """The headers of a reply have come: if it is one to a request that was sent on, its address
+        speaks Responses."""
+        decision = self.of(flow)
+        answers = decision.way == "send" and 200 <= response.status_code < 300
+        # and no page for people
+        if answers and media_type(response) in ("application/json", EVENT_STREAM):
+            self._learn(flow, decision, Speaks.RESPONSES)
+
+    def missing_decides(self, flow: http.HTTPFlow, response: http.Response) -> bool:
+        """Whether a 404, if it is about the address, shows that it is chat-only: where only a
+        question said that it speaks Responses, or none was answered in time."""
+        decision = self.of(flow)
+        if response.status_code not in MISSING or decision.way != "send" or not decision.address:
+            return False
+        speaks = self._hosts.speaks(decision.address)
+        return speaks is Speaks.CLAIMED or (decision.late and speaks is not Speaks.RESPONSES)
+
+    def may_send_again(self, flow: http.HTTPFlow, response: http.Response) -> bool:
+        """Whether it may even be this request that is to be bridged."""
+        auto = self.settings.bridge is None and self.of(flow).late
+        return auto and self.missing_decides(flow, response)
+
+    def at_missing(self, flow: http.HTTPFlow, response: http.Response) -> bool:
+        """The host has answered, whole. Whether that says that it has no such address, by which it
+        is to be bridged."""
+        decision, request = self.of(flow), flow.request
+        if not self.missing_decides(flow, response) or names_something(request, response):
+            return False
+        self._learn(flow, decision, chat_only(request))
+        _DECIDED[flow] = _bridged(decision, self._hosts.why_bridged(request, decision.route))
+        return True
+
+    def at_missing_chat(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        """The host has answered a bridged request.  If its chat path is not there either, the
+        address is unknown again; unless only the model is, or the request is anonymous and others
+        may get an answer."""
+        decision = self.of(flow)
+        if response.status_code not in MISSING or names_something(flow.request, response):
+            return
+        if self._hosts.speaks(decision.address) is Speaks.CHAT and is_anonymous(flow.request):
+            return
+        self._learn(flow, decision, Speaks.UNKNOWN)
+
+    def _learn(self, flow: http.HTTPFlow, decision: Decision, speaks: Speaks) -> None:
+        if decision.address:
+            self._hosts.learn(decision.address, flow.request, speaks)
+
+    def refuses_upgrade(self, flow: http.HTTPFlow, response: http.Response) -> bool:
+        """Whether a host has no WebSocket of the Responses API and says so with a status that
+        clients do not understand at once."""
+        missing = response.status_code in MISSING and self.settings.bridge is None
+        return missing and self.of(flow).route.api == "upgrade"
+
+    def _is_bridgeable(self, route: Route) -> bool:
+        """Whether it is for something that a bridged host's client can ask for here."""
+        served = not route.response_id or self._store.opened
+        return served and route.api in ("responses", "upgrade", "unserved")
+
+    def _may_be_kept(self, route: Route) -> bool:
+        """Whether its id may be one of ours."""
+        return self._store.opened and _OUR_ID.fullmatch(route.response_id) is not None
+
+
+def _bridged(decision: Decision, why: str) -> Decision:
+    if not why:
+        return replace(decision, way="send", why="")
+    if decision.route.api != "responses":
+        return replace(decision, way="refuse", why=why)
+    return replace(decision, way="bridge" if decision.route.generates else "answer", why=why)
+
+
+def _is_chosen(flow: http.HTTPFlow, test: Callable[[http.HTTPFlow], bool]) -> bool:
+    """Whether the user has chosen the upstream of a flow that passes `test`: by a reverse proxy, or
+    by a filter that does not match every other upstream as well."""
+    if isinstance(flow.client_conn.proxy_mode, ReverseMode):
+        return True
+    other = flow.copy()
+    other.request.host = other.request.headers["host"] = _NOBODY
+    if other.request.authority:
+        other.request.authority = _NOBODY
+    other.server_conn.address = other.server_conn.peername = (_NOBODY, other.request.port)
+    return not test(other)

@@ -1,0 +1,247 @@
+"""The parser of formats that put tags around calls and around each of their arguments.
+
+A call is read once it is whole (`tagged_call`): until then it is held, from its opening tag on.
+Around calls the parser reads, by one method each:
+
+- `_read_section`: between calls;
+- `_read_header`: after the tag of a call, until it is certain that a call was meant; where the
+  name follows the tag, it is in an expression of its own (`TagTable.header`);
+- `_read_end`: after a section: what belongs to its end, and nothing else.
+
+A missing tag is assumed where the next one can only follow it; text where only tags are
+allowed ends the section.  A call was meant if its tag is followed by what belongs to a call: an
+argument, JSON, its end.  The first call of a section may have lost all its tags: then it is the
+bare name of a declared tool, and a JSON object, in a fence or not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import partial
+
+from ..declared_tools import DeclaredTools
+from ..events import Damaged, Dropped, Header, NoHeader
+from ..schema import properties
+from .marker_set import HEADER_LIMIT
+from .protocol import WORD, CallArguments, LeakFormat, LeakParser, MarkerMatch
+from .tagged_call import TaggedCall
+from .tags import PARTS, Follows, Tag, TagKind, TagTable
+
+_NAME = re.compile(WORD)
+_BARE_CALL = re.compile(rf"(?P<name>{WORD}+)\s*+(?P<fence>```\w*+\s*+)?+(?=\{{)")
+_BARE_CALL_SO_FAR = re.compile(rf"(?P<name>{WORD}+)\s*+(?:```\w*+\s*+|`{{1,2}})?+\Z")
+
+
+def tagged(name: str, beginnings: tuple[str, ...], table: TagTable) -> LeakFormat:
+    """A format whose calls always begin with a tag."""
+
+    def meaning(leak_format: LeakFormat, found: re.Match[str]) -> MarkerMatch | None:
+        tag = table.read(found)
+        is_opener = tag.kind in (TagKind.SECTION, TagKind.CALL)
+        if not (table.strays or is_opener or tag.kind is TagKind.SECTION_END):
+            return None
+        other = tag.name if tag.kind in (TagKind.OTHER, TagKind.OTHER_END) else None
+        name = other or tag.kind.value
+        kind = table.text_kinds.get(name)
+        tool = tag.name if tag.kind is TagKind.CALL else None
+        is_opener = is_opener or kind is not None
+        part = tag.kind in PARTS
+        return MarkerMatch(leak_format, name, tag.start, tag.end, is_opener, tool, kind, part)
+
+    markers, parser = table.in_text or table.tags, partial(HeldCalls, table)
+    return LeakFormat(name, beginnings, markers, parser, meaning)
+
+
+class HeldCalls(LeakParser):
+    """Parses from after the tag of a section, or of a call."""
+
+    def __init__(
+        self, table: TagTable, match: MarkerMatch, header: str, start: int, tools: DeclaredTools
+    ) -> None:
+        super().__init__(match, header, start, tools)
+        self._table = table
+        self._in_section = match.tool is None and table.header is None
+        self._calls = 0
+        """Calls that were meant."""
+        self._name = ""
+        """That of the open call."""
+        if self._in_section:
+            self._leave_call()
+        else:
+            self._begin_call(match.tool or "")
+
+    @property
+    def holds(self) -> bool:
+        return self._arguments is not None
+
+    @property
+    def in_call(self) -> bool:
+        return self._arguments is not None or (self._in_head and self.in_header)
+
+    @property
+    def in_header(self) -> bool:
+        if self._in_head and (header := self._table.header) is not None:
+            begun = header.may_begin(self._buffer, self._at)
+            word = begun["word"] if begun else None
+            return word is None or self._tools.may_begin(word)
+        half = bool(self.rest.strip()) and not self._table.closing.match(self.rest)
+        in_section = self._in_section and self._reader is HeldCalls._read_section
+        return not self._is_over and (self._in_head or (in_section and half))
+
+    @property
+    def whole(self) -> bool:
+        if self._arguments is not None or self._in_head or self._table.header is not None:
+            return super().whole
+        return not self._is_over and self._calls > 0 and not self.rest.strip()
+
+    def _finish(self) -> None:
+        if self._arguments is not None or self._table.header is not None:
+            super()._finish()
+        elif self._in_head:
+            self._events.append(Damaged(self._name, cut=True))
+        else:
+            if not self._calls:
+                text = bool(self.rest.strip())
+                self._events.append(NoHeader() if text else Dropped("empty section"))
+            elif self._table.closing.match(self.rest):
+                self._events.append(Dropped("unfinished marker"))
+                self._at = len(self._buffer)
+            self._is_over = True
+
+    # Outside of arguments
+
+    def _read_tag(self, on_tag: Callable[[Tag], None]) -> bool:
+        follows, at = self._table.following(self._buffer, self._at)
+        match follows:
+            case Tag() if not follows.mended:
+                on_tag(follows)
+                return True
+            case Follows.BLANKS:
+                return False
+            case Follows.HALF_TAG if not (self._ended and self._buffer[at].isalpha()):
+                return False
+            case Follows.GAP:
+                return self._text_follows()
+            case _:
+                return self._read_text(at)
+
+    def _read_text(self, at: int) -> bool:
+        """Read where no tag follows."""
+        if self._in_head and self._buffer[at] == "{":
+            return self._begin_arguments(at, json=True)
+        begun = self._begin_bare_call(at)
+        return self._text_follows() if begun is None else begun
+
+    def _text_follows(self) -> bool:
+        """What comes is no tag of the section."""
+        if self._in_head or not self._calls:
+            return self._refuse()
+        return self._leave(self._at)
+
+    def _read_section(self) -> bool:
+        return self._read_tag(self._on_tag_in_section)
+
+    def _on_tag_in_section(self, tag: Tag) -> None:
+        if tag.kind is TagKind.CALL:
+            self._at = tag.end
+            self._begin_call(tag.name or "")
+        elif tag.kind is TagKind.SECTION_END:
+            self._at = tag.end
+            self._read = self._read_end
+            self._is_over = not (self._calls and self._in_section)
+            if not self._calls:
+                self._events.append(Dropped("empty section"))
+        elif tag.kind in (TagKind.OTHER, TagKind.OTHER_END) and self._calls:
+            self._read = self._read_end
+        elif tag.kind is TagKind.SECTION and self._calls:
+            self._is_over = True
+        elif tag.kind in PARTS:
+            self._text_follows()
+        elif tag.kind is TagKind.SECTION or (
+            self._calls and (self._in_section or tag.kind is TagKind.CALL_END)
+        ):
+            self._at = tag.end
+            self._events.append(Dropped(f"stray {tag.kind.value}"))
+        else:
+            self._text_follows()
+
+    def _read_end(self) -> bool:
+        return self._read_tag(self._on_tag_at_end)
+
+    def _on_tag_at_end(self, tag: Tag) -> None:
+        if tag.kind is TagKind.OTHER_END:
+            self._at = tag.end
+            self._events.append(Dropped("channel marker after a section"))
+        else:
+            self._is_over = True
+
+    # A call
+
+    def _begin_call(self, name: str) -> None:
+        self._in_head = True
+        self._read = self._read_header
+        self._name = name.strip()
+        if self._table.header is None and not _NAME.fullmatch(self._name):
+            self._refuse()
+
+    def _read_header(self) -> bool:
+        if self._table.header is None:
+            return self._read_tag(self._on_tag_of_call)
+        found = self._table.header.header_at(self._buffer, self._at)
+        if isinstance(found, bool):
+            return not found and self._refuse()
+        self._name, at = found["name"], found.start("follows")
+        if found["follows"] == self._table.key_end:
+            return self._begin_key(found.groupdict().get("key"), at)
+        return self._begin_arguments(at, json=found["follows"].endswith("{"))
+
+    def _begin_key(self, key: str | None, at: int) -> bool:
+        """The first argument's opening tag has lost its start: its name follows the tool's, and
+        may be glued to it."""
+        found = self._tools.with_key(self._name) if key is None else (self._name, key)
+        if found is None or found[1] not in properties(self._tools.schema_of(found[0])):
+            return self._refuse()
+        self._name, key = found
+        self._buffer = f"{self._table.key_begin}{key}{self._buffer[at:]}"
+        return self._begin_arguments(0)
+
+    def _on_tag_of_call(self, tag: Tag) -> None:
+        if tag.kind in (TagKind.ARGUMENT, TagKind.JSON, TagKind.CALL_END):
+            self._begin_arguments(tag.start)
+        else:
+            self._refuse()
+
+    def _begin_bare_call(self, at: int) -> bool | None:
+        """Begin a call of which no tag but the section's was written.  False if text to come
+        decides whether one begins, None if none does."""
+        if self._in_head or self._calls:
+            return None
+        found = _BARE_CALL.match(self._buffer, at)
+        if found is None:
+            so_far = _BARE_CALL_SO_FAR.match(self._buffer, at)
+            waits = so_far and len(self._buffer) - at < HEADER_LIMIT and not self._ended
+            return False if waits and so_far and self._tools.may_begin(so_far["name"]) else None
+        if found["name"] not in self._tools:
+            return None
+        self._name = found["name"]
+        return self._begin_arguments(found.end(), json=True, fenced=found["fence"] is not None)
+
+    def _begin_arguments(self, at: int, *, json: bool = False, fenced: bool = False) -> bool:
+        """The call's arguments begin at this position."""
+        self._calls += 1
+        call = TaggedCall(self._table, self._name, self._tools, in_section=self._in_section)
+        if json:
+            call.begin_json(fenced=fenced)
+        return self._start_call(Header(self._name, self._name), call, at)
+
+    def _arguments_ended(self, arguments: CallArguments) -> None:  # noqa: ARG002
+        self._leave_call()
+
+    def _read_after(self) -> bool:
+        return self._read_section()
+
+    def _leave_call(self) -> None:
+        self._in_head = False
+        self._read = self._read_section
+        self._is_over = not (self._in_section or self._table.several)

@@ -1,0 +1,516 @@
+"""The frames of a reply that wait, in their order, until it is decided what becomes of them.
+
+| a frame is | while                                                    | it …                   |
+|------------|----------------------------------------------------------|------------------------|
+| open       | the scanner holds back some of its text                  | waits                  |
+| decided    | it is not, but a frame before it                         | waits                  |
+| sent       | all before it are decided, too                           | leaves, maybe replaced |
+
+A frame leaves as itself if nothing in it has changed.  Else it is replaced by a chunk for each of
+its texts and calls, and one for what else it says: a usage, a finish reason.
+
+A choice is one text, which a model writes from its start to its end, thoughts and answer, in
+different fields; calls may leak into it.  A frame has a part of it.  What the scanner makes of the
+text goes back to the parts: text to the one that it came with, a call to the one that completed
+it, or to that of the text after it.
+The invariant: a part whose text left as it came, and which has no call, leaves its frame unchanged.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..notes import Evidence
+from ..wire.chat_delta import choice_index
+from ..wire.chat_end import is_whole
+from ..wire.chat_text import (
+    CONTENT,
+    Passage,
+    by_passage,
+    passages,
+    rewritten,
+    text_of_fields,
+    without_text,
+    written,
+)
+from ..wire.json_codec import Json, array
+from ..wire.sse import Frame, encode_chunk
+from .call_builder import CallBuilder
+from .call_rule import rules_for
+from .declared_tools import DeclaredTools
+from .events import CallEnd, Dropped, LeftAsText, ScanEvent, Text
+from .formats.active import ActiveFormats
+from .native_calls import NativeCalls
+from .policy import Policy, note_piece
+from .scanner import Scanner
+
+MAX_CHOICES = 128
+"""Choices of one reply that are read; others are forwarded as they are."""
+MAX_REMEMBERED = 100_000
+"""Calls, ids and indexes of one reply that are known: those of 20,000 calls, some 25 MB."""
+MAX_AFTER_OPEN = 256
+"""Frames that wait for an open one of another choice."""
+MAX_HELD = 16 * 1024
+MAX_HELD_BYTES = 64 * 1024 * 1024
+"""Frames, and their bytes, that may wait in all: as many frames as what may be a call has
+characters (`call_reader.CANDIDATE_LIMIT`), four to a frame.  More is no LLM's reply, and is not
+repaired any further."""
+MAX_METADATA = 64 * 1024
+"""Bytes of a frame whose metadata are those of chunks that are added."""
+
+
+@dataclass(slots=True, eq=False)
+class Choice:
+    """The text of one choice and its calls."""
+
+    scanner: Scanner
+    calls: CallBuilder
+    natives: NativeCalls
+    policy: Policy
+    evidence: Evidence
+    latest: Json
+    """The latest chunk, if it is not too large: its metadata are those of chunks that are added."""
+    fields: tuple[str, ...] = ()
+    """Those that carry the text now."""
+    length: int = 0
+    """Characters of the text so far."""
+    decided: int = 0
+    """Up to where it is known what becomes of it."""
+    role_sent: bool = False
+    finished: bool = False
+    _parts: deque[Part] = field(default_factory=deque)
+    """Those with text that is not decided."""
+    _cut: bool = False
+    """Whether a call was cut off."""
+
+    @property
+    def called(self) -> bool:
+        """Whether a call was made of text."""
+        return self.calls.repaired > 0
+
+    def read(self, part: Part, passages: list[Passage]) -> None:
+        """The texts of a frame."""
+        if passages:
+            self._parts.append(part)
+        for passage in passages:
+            if passage.fields != self.fields:
+                self.fields = passage.fields
+                self._place(part, self.scanner.enter(text_of_fields(passage.fields)))
+            passage.begin = self.length
+            part.came.append(passage)
+            self.length += len(passage.text)
+            part.end = self.length
+            self._place(part, self.scanner.feed(passage.text))
+
+    def finish(self, part: Part, reason: object) -> None:
+        """A frame has the reason why the text has ended."""
+        self.end(
+            part, lambda scanner: scanner.close(whole=is_whole(reason)), whole=is_whole(reason)
+        )
+        cut = self._cut or self.scanner.cut_in_header
+        part.finish = self.policy.finish_after(reason, called=self.called, cut=cut)
+        part.changed |= part.finish != reason
+        self.finished = True
+
+    def end(self, part: Part, end: Callable[[Scanner], list[ScanEvent]], *, whole: bool) -> None:
+        """The text ends, well or not: all of it is decided."""
+        part.add_calls(self.natives.flush())
+        self._place(part, end(self.scanner))
+        part.add_calls(self.calls.close(cut=not whole))
+        self.decide()
+
+    def decide(self) -> None:
+        """Text was read: see up to where it is decided."""
+        self.decided = self.length - self.scanner.undecided
+        while self._parts and self._parts[0].end <= self.decided:
+            self._parts.popleft()
+
+    def _place(self, part: Part, events: list[ScanEvent]) -> None:
+        """What the scanner has found.  All but text goes to this part, which completed it, or to
+        that of the next text, if that is before it."""
+        if not events:
+            return
+        starts = iter([event.start for event in events if isinstance(event, Text)])
+        owner = self._owner(next(starts, None), part)
+        for event in events:
+            if isinstance(event, Text):
+                self._place_text(part, event)
+                owner = self._owner(next(starts, None), part)
+            elif isinstance(event, Dropped | LeftAsText):
+                note_piece(self.evidence, event)
+            else:
+                owner.add_calls(self.calls.deltas_of(event))
+                self._cut = self._cut or (isinstance(event, CallEnd) and event.cuts_call)
+
+    def _owner(self, start: int | None, current: Part) -> Part:
+        """The part with the text at this place; the current one if there is none."""
+        if start is None:
+            return current
+        return next((part for part in self._parts if part.end > start), current)
+
+    def _place_text(self, current: Part, piece: Text) -> None:
+        """Give text back to the parts that it came with."""
+        first = self._parts[0] if self._parts else None
+        waits = first.came[0].begin if first else piece.start + len(piece.text)
+        if waits > piece.start:  # text that looked like a header: its frames have left, this waits
+            rest = piece.text[: waits - piece.start]
+            fields = self.policy.fields_of(piece, self.fields)
+            (first or current).add(dict.fromkeys(fields, rest))
+        for part in self._parts:
+            for received, text in by_passage(piece.start, piece.text, part.came):
+                begins_before = piece.start < part.came[0].begin
+                ends_after = piece.start + len(piece.text) > part.end
+                part.stays |= begins_before or ends_after or piece.kind is not None
+                part.add(dict.fromkeys(self.policy.fields_of(piece, received), text))
+
+
+@dataclass(slots=True, eq=False)
+class Part:
+    """What a frame has of one choice, and what becomes of it."""
+
+    position: int
+    """The choice's in the chunk."""
+    choice: Choice
+    came: list[Passage] = field(default_factory=list)
+    """Its texts."""
+    end: int = 0
+    """Where the last of them ends in the choice's text."""
+    left: list[Json] = field(default_factory=list)
+    """The deltas with what became of these, and the leaked calls that they completed."""
+    natives: list[Json] | None = None
+    """What leaves of the upstream's own calls."""
+    finish: object = None
+    changed: bool = False
+    """Whether its calls or its finish reason have changed."""
+    stays: bool = False
+    """Whether its text stays in its fields if there is a call beside it: its format says what kind
+    of text it is, or some of it belongs to a marker that is text, the rest of which is in another
+    frame."""
+
+    @property
+    def is_open(self) -> bool:
+        return self.end > self.choice.decided
+
+    @property
+    def has_changed(self) -> bool:
+        return self.changed or self.left != [
+            dict.fromkeys(passage.fields, passage.text) for passage in self.came
+        ]
+
+    def add(self, delta: Json) -> None:
+        """Append a delta, joining text with text and arguments with arguments."""
+        last = self.left[-1] if self.left else {}
+        if last.keys() != delta.keys():
+            self.left.append(delta)
+        elif "tool_calls" not in delta:
+            for name, text in delta.items():
+                last[name] += text
+        elif _continues(last["tool_calls"], delta["tool_calls"]):
+            function = delta["tool_calls"][0]["function"]
+            last["tool_calls"][0]["function"]["arguments"] += function["arguments"]
+        else:
+            self.left.append(delta)
+
+    def add_calls(self, deltas: list[Json]) -> None:
+        for delta in deltas:
+            self.add({"tool_calls": [delta]})
+
+    def deltas(self, original: Json, policy: Policy) -> list[Json]:
+        """The deltas that replace its texts.  Beside a call, text goes to `content` (the
+        specification), unless it is blank or `stays`."""
+        deltas = self.left
+        if not deltas:
+            return []
+        if self.choice.called and policy.moves and not self.stays and self._lost_text:
+            deltas = [
+                dict.fromkeys(CONTENT, text) if text and text.strip() else delta
+                for delta, text in ((delta, _text_of(delta)) for delta in deltas)
+            ]
+        return [
+            delta
+            if "tool_calls" in delta
+            else {name: written(name, text, original.get(name)) for name, text in delta.items()}
+            for delta in deltas
+        ]
+
+    def message(self, original: Json) -> Json:
+        """The whole message that replaces `original`."""
+        texts = {passage.fields: list[str]() for passage in self.came}
+        calls = [*(self.natives or ())]
+        for delta in self.left:
+            if text := _text_of(delta):
+                texts.setdefault(tuple(delta), []).append(text)
+            for call in delta.get("tool_calls", ()):
+                if "id" in call:
+                    calls.append({name: call[name] for name in ("id", "type", "function")})
+                else:
+                    function = calls[-1]["function"]
+                    arguments = function["arguments"] + call["function"]["arguments"]
+                    calls[-1] = {**calls[-1], "function": {**function, "arguments": arguments}}
+        message = {**original}
+        for fields, pieces in texts.items():
+            for name in fields:
+                message[name] = rewritten(name, "".join(pieces), message.get(name))
+        if calls or self.natives is not None:
+            message["tool_calls"] = calls
+        if calls:
+            message["content"] = message.get("content") or None
+        return message
+
+    @property
+    def _lost_text(self) -> bool:
+        """Whether some of its text did not leave in its fields."""
+        texts: dict[tuple[str, ...], str] = {}
+        for delta in self.left:
+            if text := _text_of(delta):
+                texts[tuple(delta)] = texts.get(tuple(delta), "") + text
+        return any(texts.get(each.fields, "") != each.text for each in self.came)
+
+
+def _text_of(delta: Json) -> str:
+    return "" if "tool_calls" in delta else next(iter(delta.values()))
+
+
+def _continues(one: list[Json], other: list[Json]) -> bool:
+    return "id" not in one[0] and "id" not in other[0] and one[0]["index"] == other[0]["index"]
+
+
+@dataclass(slots=True, eq=False)
+class WaitingFrame:
+    """A frame that has not been sent."""
+
+    frame: Frame
+    chunk: Json | None = None
+    parts: list[Part] = field(default_factory=list)
+    only_text: bool = False
+    """Whether its delta has nothing but a text, and perhaps a role."""
+    replaced: list[Frame] | None = None
+    """What is sent in its place, if that is known."""
+
+    @property
+    def is_open(self) -> bool:
+        for part in self.parts:  # noqa: SIM110 - a generator costs more
+            if part.end > part.choice.decided:
+                return True
+        return False
+
+
+class FrameQueue:
+    """The frames of one reply, and its choices."""
+
+    def __init__(
+        self,
+        tools: DeclaredTools,
+        policy: Policy,
+        evidence: Evidence,
+        now: int,
+        formats: ActiveFormats,
+    ) -> None:
+        self._tools = tools
+        self._policy = policy
+        self._evidence = evidence
+        self._now = now
+        self._formats = formats
+        self._model = ""
+        self._made: set[str] = set()
+        """See `CallBuilder`."""
+        self._choices: dict[int, Choice] = {}
+        self.choices = self._choices.values()
+        self.waiting: list[WaitingFrame] = []
+        self._size = 0
+        self.too_much = ""
+        """What there is too much of, for an answer of an LLM; empty if there is not."""
+        self.changed = False
+        """Whether something has left that differs from what came."""
+
+    # Frames in
+
+    def set_model(self, model: str, formats: ActiveFormats) -> None:
+        """The reply has named its model; in choices to come these formats are looked for."""
+        self._model, self._formats = model, formats
+
+    def choice_of(self, value: object, position: int) -> Choice | None:
+        """The choice at a position of a chunk; None if it is invalid, or one too many."""
+        if not isinstance(value, dict):
+            return None
+        index = choice_index(value, position)
+        if index not in self._choices:
+            if len(self._choices) >= MAX_CHOICES:
+                return None
+            rules = rules_for(self._tools, self._model)
+            calls = CallBuilder(self._evidence, self._now, self._tools, self._made)
+            natives = NativeCalls(self._tools, calls, self._formats, self._evidence)
+            scanner = Scanner(self._tools, rules, self._formats)
+            chunk = {"object": "chat.completion.chunk", "choices": [{"index": index}]}
+            choice = Choice(scanner, calls, natives, self._policy, self._evidence, chunk)
+            self._choices[index] = choice
+        return self._choices[index]
+
+    def read_text(self, frame: Frame, choice: Choice, chunk: Json, text: Passage) -> None:
+        """Read a frame that has one choice with one text, and nothing else (`only_text`)."""
+        if len(frame.raw) <= MAX_METADATA:
+            choice.latest = chunk
+        part = Part(0, choice, finish=chunk["choices"][0].get("finish_reason"))
+        choice.read(part, [text])
+        choice.decide()
+        self.add(WaitingFrame(frame, chunk, [part], only_text=True))
+
+    def read(self, frame: Frame, chunk: Json) -> None:
+        """Read a frame with any choices."""
+        waiting = WaitingFrame(frame, chunk)
+        for position, value in enumerate(chunk["choices"]):
+            if (choice := self.choice_of(value, position)) is None:
+                continue
+            if len(frame.raw) <= MAX_METADATA:
+                choice.latest = {**chunk, "choices": [value]}
+            part, delta, whole = Part(position, choice), delta_of(value), is_whole_choice(value)
+            waiting.parts.append(part)
+            natives = array(delta.get("tool_calls"))
+            if natives and whole:  # so is each of them, and what leaks may repeat one
+                part.natives = choice.natives.take_whole(natives)
+            choice.read(part, passages(delta))
+            if natives and not whole:
+                part.natives = choice.natives.take(natives)
+                if sum(each.natives.remembered for each in self.choices) > MAX_REMEMBERED:
+                    self.too_much = "too many calls"
+            part.changed = part.natives is not None and part.natives != natives
+            part.finish = value.get("finish_reason")
+            if part.finish or whole:  # some hosts send "" for none
+                choice.finish(part, part.finish)
+            choice.decide()
+        self.add(waiting)
+
+    def add(self, waiting: WaitingFrame) -> None:
+        self.waiting.append(waiting)
+        self._size += len(waiting.frame.raw)
+        if len(self.waiting) > MAX_HELD or self._size > MAX_HELD_BYTES:
+            self.too_much = "too much to hold back"
+
+    # Frames out
+
+    def document(self) -> Json | None:
+        """The one frame that was read, a whole reply, with all that it calls in its messages; None
+        if nothing in it has changed."""
+        (waiting,) = self.waiting
+        if waiting.chunk is None or not any(part.has_changed for part in waiting.parts):
+            return None
+        choices = [*waiting.chunk["choices"]]
+        for part in waiting.parts:
+            value = choices[part.position]
+            if is_whole_choice(value) and part.has_changed:
+                new = {"message": part.message(value["message"]), "finish_reason": part.finish}
+                choices[part.position] = value | new
+        return {**waiting.chunk, "choices": choices}
+
+    def leave(self) -> list[Frame]:
+        """What is sent now; all of that or, if a fault comes in between, nothing.  Where several
+        choices run, frames of the others wait for an open one only up to a limit."""
+        waiting, count = self.waiting, 0
+        for each in waiting:
+            if each.is_open:
+                break
+            count += 1
+        leaving, after = waiting[:count], len(waiting) - count
+        if len(self._choices) > 1 and after > MAX_AFTER_OPEN and after % MAX_AFTER_OPEN == 1:
+            leaving = [each for each in waiting if not each.is_open]
+        sent, changed = list[Frame](), self.changed
+        for each in leaving:
+            frames = self._written(each)
+            changed = changed or len(frames) != 1 or frames[0] is not each.frame
+            sent += frames
+        if len(leaving) == len(waiting):
+            self.waiting, self._size = [], 0
+        elif leaving:
+            left = set(map(id, leaving))
+            self.waiting = [each for each in waiting if id(each) not in left]
+            self._size -= sum(len(each.frame.raw) for each in leaving)
+        self.changed = changed
+        return sent
+
+    def forget(self) -> None:
+        """Nothing is repaired any more."""
+        self.waiting = []
+        self._choices.clear()
+
+    def _written(self, waiting: WaitingFrame) -> list[Frame]:
+        """The frames that replace a decided one: itself, if nothing changed."""
+        if waiting.replaced is not None:
+            return waiting.replaced
+        parts, chunk = waiting.parts, waiting.chunk
+        if chunk is None:
+            return [waiting.frame]
+        says_more = chunk.get("usage") or not waiting.only_text
+        says_more = says_more or "role" in chunk["choices"][0]["delta"]
+        if not (says_more or parts[0].left):
+            return []
+        if not any(part.has_changed for part in parts):
+            return [waiting.frame]
+        written = []
+        for part in parts:
+            original, choice = delta_of(chunk["choices"][part.position]), part.choice
+            for delta in part.deltas(original, self._policy):
+                first = "role" in original and not choice.role_sent
+                role = {"role": original["role"]} if first else {}
+                choice.role_sent |= first
+                written.append(with_delta(chunk, role | delta, position=part.position))
+        if says_more and (rest := self._rest(parts, chunk)):
+            written.append(rest)
+        others = waiting.frame.other_lines if written else b""
+        return [encode_chunk(each, b"" if n else others) for n, each in enumerate(written)]
+
+    def _rest(self, parts: list[Part], chunk: Json) -> Json | None:
+        """The chunk without the texts; None if that says nothing."""
+        by_position = {part.position: part for part in parts}
+        says_something, choices = bool(chunk.get("usage")), []
+        for position, value in enumerate(chunk["choices"]):
+            part = by_position.get(position)
+            if part is None:  # not read
+                choices.append(value)
+                says_something = True
+                continue
+            delta = delta_of(value)
+            texts = {name for passage in part.came for name in passage.fields}
+            kept = {name: member for name, member in delta.items() if name not in {*texts, "role"}}
+            kept |= {name: more for name in texts if (more := without_text(name, delta[name]))}
+            if part.natives is not None:
+                kept["tool_calls"] = part.natives
+            says_something |= bool(part.finish or value.get("usage") or any(kept.values()))
+            if "role" in delta and not part.choice.role_sent:
+                kept = {"role": delta["role"], **kept}
+                part.choice.role_sent = says_something = True
+            name = "message" if is_whole_choice(value) else "delta"
+            rest = {**value, name: kept, "finish_reason": part.finish}
+            choices.append(_without_logprobs(rest))
+        return {**chunk, "choices": choices} if says_something else None
+
+
+def is_whole_choice(choice: Json) -> bool:
+    """Whether the choice has a whole message, as those of a reply that is not streamed."""
+    return isinstance(choice.get("message"), dict) and not isinstance(choice.get("delta"), dict)
+
+
+def delta_of(choice: Json) -> Json:
+    """The delta of a choice, or its message, which has the same fields."""
+    delta = choice.get("message" if is_whole_choice(choice) else "delta")
+    return delta if isinstance(delta, dict) else {}
+
+
+def with_delta(chunk: Json, delta: Json, finish: str | None = None, *, position: int = 0) -> Json:
+    """A chunk with the metadata of another one, of one of its choices."""
+    value = {**chunk["choices"][position], "delta": delta, "finish_reason": finish}
+    value.pop("usage", None)
+    value.pop("message", None)
+    metadata = {name: member for name, member in chunk.items() if name != "usage" or member is None}
+    return {**metadata, "choices": [_without_logprobs(value)]}
+
+
+def added_chunk(latest: Json, delta: Json, finish: str | None = None) -> Frame:
+    """A chunk with the metadata of the latest one."""
+    return encode_chunk(with_delta(latest, delta, finish))
+
+
+def _without_logprobs(choice: Json) -> Json:
+    # They spell out the tokens, markers included.
+    return {**choice, "logprobs": None} if choice.get("logprobs") else choice

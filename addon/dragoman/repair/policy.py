@@ -1,0 +1,57 @@
+"""What the user's options say of a repaired reply: fields, finish reasons, formats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ..notes import Evidence
+from ..wire.chat_end import is_whole
+from ..wire.chat_text import ADDED_REASONING, CONTENT
+from .events import Dropped, LeftAsText, Text
+from .formats import AUTO, FormatChoice
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The user's choices (options ``dragoman_kimi_text``, ``dragoman_finish_reason`` and
+    ``dragoman_formats``)."""
+
+    text: Literal["content", "field"] = "content"
+    finish: Literal["tool_calls", "keep"] = "tool_calls"
+    formats: FormatChoice = AUTO
+
+    @property
+    def bridged(self) -> Policy:
+        """That of a reply to be bridged, in which thoughts stay thoughts."""
+        return replace(self, text="field")
+
+    @property
+    def moves(self) -> bool:
+        """Whether text around a section goes to ``content``."""
+        return self.text == "content"
+
+    def fields_of(self, text: Text, received: tuple[str, ...]) -> tuple[str, ...]:
+        """The fields for a text that was `received` in others: those of its kind in its format, or
+        else ``content`` for what follows a call."""
+        if text.kind == "reasoning":
+            return ADDED_REASONING if received == CONTENT else received
+        moves = text.trailing and self.moves
+        return CONTENT if moves or text.kind == "content" else received
+
+    def finish_after(self, finish: object, *, called: bool, cut: bool) -> object:
+        """The finish reason the client sees: a half-written call is an honest ``length``, and a
+        whole turn with calls made of text ends for them, whatever word its host has for its end."""
+        if cut and finish != "content_filter":
+            return "length"
+        if called and is_whole(finish) and self.finish == "tool_calls":
+            return "tool_calls"
+        return finish
+
+
+def note_piece(evidence: Evidence, piece: Dropped | LeftAsText) -> None:
+    """Record what was taken out of a text, and what was left in it that looks like markup."""
+    if isinstance(piece, LeftAsText):
+        evidence.note("left as text", f"a {piece.what} {piece.why}")
+    else:
+        evidence.note("dropped", piece.what)

@@ -1,0 +1,183 @@
+"""Calls that a host sends twice: as markup in a text, and as the parsed call.
+
+One leaked and one native call of a reply with the same name and equal arguments, as JSON values,
+are one call, whichever came first; two native ones are two, and two leaked ones are two.  What
+comes first leaves as it arrives.  A call that may repeat one is held until both have ended, and
+then left out or let go; no other is ever held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from io import StringIO
+from typing import Any, Generic, TypeVar
+
+from ..notes import Evidence
+from ..wire.json_codec import NotJson, dumps, loads
+
+MAX_CALLS = 1024
+"""Calls of a reply that are compared."""
+MAX_KEPT = 4 * 1024 * 1024
+"""Characters of arguments of a reply that are kept to be compared, half of what a reply may hold.
+A call with more equals no other."""
+MAX_COMMAS = 50_000
+"""About as many values are read at once; arguments with more are equal if their texts are."""
+Piece = TypeVar("Piece")
+
+
+@dataclass(slots=True, eq=False)
+class RepeatedCall(Generic[Piece]):
+    """A call as far as it has come, leaked or native."""
+
+    name: str
+    """Empty while that is not known: it may be any."""
+    leaked: bool
+    held: list[Piece] | None = None
+    """What of it has not left; None if it leaves as it arrives."""
+    arguments: StringIO = field(default_factory=lambda: StringIO(newline=""))
+    complete: bool = True
+    """Whether all arguments so far are kept."""
+    ended: bool = False
+    paired: bool = False
+    """Whether an equal one of the other kind has come."""
+    left_out: bool = False
+    _value: bytes | None = None
+
+    def equals(self, other: RepeatedCall[Piece]) -> bool:
+        """Whether both have ended, with the same name and arguments."""
+        known = self.complete and other.complete and self.ended and other.ended
+        return known and self.name == other.name and self._read() == other._read()
+
+    def _read(self) -> bytes:
+        if self._value is None:
+            self._value = _normal_form(self.arguments.getvalue().strip() or "{}")
+        return self._value
+
+
+class RepeatedCalls(Generic[Piece]):
+    """The calls of one reply.  A piece is what its owner sends of a call; the methods that return
+    pieces return those that leave now."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self._evidence = evidence
+        self._calls: list[RepeatedCall[Piece]] = []
+        self._held: list[RepeatedCall[Piece]] = []
+        self._size = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether calls that begin now are not compared."""
+        return len(self._calls) >= MAX_CALLS
+
+    @property
+    def holds(self) -> bool:
+        """Whether a call is held."""
+        return bool(self._held)
+
+    def begin(self, name: str, *, leaked: bool) -> RepeatedCall[Piece]:
+        call = RepeatedCall[Piece](name, leaked)
+        if not self.full:
+            self._calls.append(call)
+            if next(self._before(call), None) is not None:
+                call.held = []
+                self._held.append(call)
+        return call
+
+    def rename(self, call: RepeatedCall[Piece], name: str) -> list[Piece]:
+        """More of the name has come."""
+        call.name = name
+        return self._decided()
+
+    def add(self, call: RepeatedCall[Piece], piece: Piece, arguments: str = "") -> list[Piece]:
+        """A piece of a call, with these of its arguments."""
+        if arguments:
+            self.keep(call, arguments)
+        if call.left_out:
+            return []
+        if call.held is None:
+            return [piece]
+        call.held.append(piece)
+        return []
+
+    def keep(self, call: RepeatedCall[Piece], arguments: str) -> None:
+        """Arguments of a call that is not held, which have left."""
+        self._size += len(arguments)
+        if self._size <= MAX_KEPT:
+            call.arguments.write(arguments)
+        else:
+            call.complete = False
+
+    def end(self, call: RepeatedCall[Piece]) -> list[Piece]:
+        """The arguments of a call are whole."""
+        if call.ended:
+            return []
+        call.ended = True
+        return self._decided()
+
+    def close(self, *, cut: bool = False) -> list[Piece]:
+        """No more comes.  `cut`: by a limit; what is held of a call without its end is left out, as
+        nobody knows what it would have repeated."""
+        for call in self._calls:
+            call.ended |= not cut
+        leaving = self._decided()
+        for call in [*self._held]:
+            if call.ended:
+                leaving += self._let_go(call)
+            else:
+                self._leave_out(call, "was cut")
+        return leaving
+
+    def flush(self) -> list[Piece]:
+        """All that is held, undecided."""
+        return [piece for call in [*self._held] for piece in self._let_go(call)]
+
+    def _before(self, call: RepeatedCall[Piece]) -> Iterator[RepeatedCall[Piece]]:
+        """The calls before this one that it may repeat."""
+        for other in self._calls:
+            if other is call:
+                return
+            may_be = other.name == call.name or not (other.name and call.name)
+            if may_be and other.leaked != call.leaked and not other.paired:
+                yield other
+
+    def _decided(self) -> list[Piece]:
+        """What need not be held any more."""
+        leaving: list[Piece] = []
+        for call in [*self._held]:
+            before = [*self._before(call)]
+            if twin := next((other for other in before if other.equals(call)), None):
+                call.paired = twin.paired = True
+                self._leave_out(call, "came twice")
+            elif all(other.ended for other in before) and (call.ended or not before):
+                leaving += self._let_go(call)
+        return leaving
+
+    def _let_go(self, call: RepeatedCall[Piece]) -> list[Piece]:
+        self._held.remove(call)
+        held, call.held = call.held, None
+        return held or []
+
+    def _leave_out(self, call: RepeatedCall[Piece], why: str) -> None:
+        self._evidence.note("left out", f"a call of {call.name} that {why}")
+        self._held.remove(call)
+        call.held, call.left_out = None, True
+
+
+def _normal_form(arguments: str) -> bytes:
+    """The same for equal JSON values; what is no JSON is its text."""
+    if arguments.count(",") <= MAX_COMMAS:
+        try:
+            return dumps(_in_order(loads(arguments)))
+        except NotJson:
+            pass
+    return arguments.encode("utf-8", "surrogatepass")
+
+
+def _in_order(value: Any) -> Any:
+    """The value with its members by name, and its whole numbers without a fraction."""
+    if isinstance(value, dict):
+        return {name: _in_order(value[name]) for name in sorted(value)}
+    if isinstance(value, list):
+        return [_in_order(member) for member in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,0 +1,460 @@
+"""Reads a reply, while it passes, for its facts: its model, calls, usage, error and end.
+
+The stages feed it the frames that they have read, so a frame that only continues a text, or the
+arguments of a call, costs next to nothing, and the JSON of any other is parsed once for all.  What
+no stage has read (a reply that merely passed, a body from a file) is fed as bytes.  Chunks of chat
+completions and events of the Responses API may come, and whole replies of both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Literal
+
+from ..notes import ReplyFacts, printable
+from . import chat_delta
+from .chat_calls import Call, CallAssembler, CallDelta, elements, read_delta
+from .chat_text import CONTENT, reasoning
+from .errors import ErrorObject, read_error, unlisted
+from .json_codec import Json, NotJson, loads, objects, string
+from .responses import DELTAS, is_event
+from .same_frames import SameFrames
+from .sse import Frame, is_event_stream, split
+from .usage import Counts, counts
+
+MAX_TEXT = 4 * 1024 * 1024
+"""Characters of a choice's calls, and of thoughts that are kept; of one with more nothing is."""
+MAX_WHOLE = 24 * 1024 * 1024
+"""Bytes of a body that is not streamed, to be parsed."""
+MAX_FRAMES = 30_000
+"""Frames at the start of a body that are read, in a tenth of a second."""
+TAIL = 48 * 1024
+"""Bytes at the end of a longer one that are read."""
+UNNAMED = "error"
+"""The code of an error that has none."""
+MAX_MISSES = 16
+_CALL = 1024
+"""What a call counts beside its arguments."""
+_CODE = re.compile(r"[A-Za-z][\w.\-]{0,63}\Z")
+# JSON escapes the quotes of text, so none can look like this.
+_DELTA = re.compile(rb'"type"\s*+:\s*+"response\.[a-z_.]++(?<=\.delta)"')
+_RUN_BY_HOST = frozenset(
+    {"web_search", "file_search", "code_interpreter", "image_generation", "mcp"}
+)
+"""Kinds of calls that no client executes: a turn does not end with them."""
+
+
+@dataclass(slots=True)
+class ChoiceTurn:
+    """What one choice has thought and called."""
+
+    thoughts: list[str] = field(default_factory=list)
+    """Only where they are kept."""
+    calls: list[Call] = field(default_factory=list)
+    assembler: CallAssembler = field(default_factory=CallAssembler)
+    latest: tuple[int | None, Call] | None = None
+    """The call that was read last, and its index."""
+    size: int = 0
+    finish: str = ""
+    ended: bool = False
+    taken: bool = False
+
+    @property
+    def reasoning(self) -> str:
+        return "".join(self.thoughts) if self.size <= MAX_TEXT else ""
+
+    @property
+    def call_deltas(self) -> list[CallDelta]:
+        """Each call as one delta."""
+        return [CallDelta(None, call.id, call.name, call.arguments) for call in self.calls]
+
+    def think(self, text: str) -> None:
+        self.size += len(text)
+        if self.size <= MAX_TEXT:
+            self.thoughts.append(text)
+
+    def call(self, delta: CallDelta, *, whole: bool = False) -> None:
+        self.size += len(delta.arguments)
+        if self.size > MAX_TEXT:
+            delta.arguments = ""
+        call, is_new = self.assembler.take(delta, new=whole)
+        self.latest = delta.index, call
+        if is_new:
+            self.calls.append(call)
+            self.size += _CALL
+
+    def more_arguments(self, index: int, text: str) -> None:
+        """Of the call at this index."""
+        if self.latest is None or self.latest[0] != index:
+            self.call(CallDelta(index, "", "", text))
+            return
+        self.size += len(text)
+        if self.size <= MAX_TEXT:
+            self.latest[1].add(text)
+
+
+class ReplyReader:
+    """Reads one side of a reply."""
+
+    def __init__(self, *, keeps: bool = False) -> None:
+        """`keeps`: the thoughts that led to calls are kept."""
+        self._keeps = keeps
+        self._choices: dict[int, ChoiceTurn] = {}
+        self._items: dict[int | str, tuple[str, str, str]] = {}
+        """Of a Responses reply: each item as `call_fields`, by its output index, or by its id where
+        there is none."""
+        self._item_ids: set[str] = set()
+        self._same: SameFrames | None = None
+        self._same_is: Literal["text", "reasoning"] | int = "text"
+        """What such a frame continues."""
+        self._misses = 0
+        self._parsed = self._streamed = self._done = False
+        self._model = self._status = self._answered = ""
+        self._usage: Counts | None = None
+        self._uncounted: Json = {}
+        """A later chunk with usage: some hosts count in every chunk."""
+        self._error: ErrorObject | None = None
+        self._before = self._size = 0
+        """Bytes until the first token, before the latest frame and after its data."""
+        self._first: int | None = None
+
+    # A stream
+
+    def frame(self, frame: Frame) -> bool:
+        """An event; returns whether it ends a turn with calls whose thoughts are kept."""
+        self._streamed = True
+        raw, same = frame.raw, self._same
+        if self._first is None:
+            self._size = self._before + len(raw.rstrip(b"\r\n"))
+            self._before += len(raw)
+        if frame.continues is not None and self._parsed:
+            self._continue(*frame.continues)
+        elif same is not None and (text := same.text_in(raw)):
+            self._misses = 0
+            self._continue(self._same_is, text)
+        elif not (self._first is not None and self._answered and _DELTA.search(raw)):
+            try:
+                value = unlisted(frame.value) if frame.whole else None
+            except NotJson:
+                self._done = self._done or frame.is_done
+                return False
+            if isinstance(value, dict):
+                self._learn(frame, value)
+                return self._value(value)
+        return False
+
+    def _learn(self, frame: Frame, chunk: Json) -> None:
+        """Frames like this one need not be parsed; where something else differs in every frame,
+        too, that is soon tried no more."""
+        if self._misses >= MAX_MISSES or frame.continues is not None:
+            return
+        if (found := chat_delta.only_text(chunk)) is not None:
+            choice, fields, text = found
+            self._same_is = "text" if fields == CONTENT else "reasoning"
+        elif (called := chat_delta.only_arguments(chunk)) is not None:
+            choice, fields, text = called[0], (), called[1]["function"]["arguments"]
+            self._same_is = called[1]["index"]
+        else:
+            return
+        self._misses += 1
+        known = not (choice.get("index") or any(map(chunk.get, chat_delta.OF_A_CHUNK)))
+        self._same = SameFrames.of(frame, chunk, fields, text) if known else None
+
+    def _continue(self, what: Literal["text", "reasoning"] | int, text: str) -> None:
+        """Such a frame is of the first choice."""
+        if self._first is None:
+            self._first = self._size
+        if isinstance(what, int):
+            if (turn := self._choices.get(0)) is None:
+                turn = self._choices[0] = ChoiceTurn()
+            turn.more_arguments(what, text)
+        elif what == "text":
+            if not self._answered and text.strip():
+                self._answered = "text"
+        elif self._keeps:
+            self._choices.setdefault(0, ChoiceTurn()).think(text)
+
+    def _value(self, value: Json) -> bool:
+        """A chunk, an event, or a whole reply; returns whether it ends a turn as above."""
+        found = chat_delta.only_text(value) if self._answered and self._parsed else None
+        if found and not (value.get("error") or found[0].get("index")):
+            if value.get("usage"):
+                self._uncounted = value
+            if self._keeps and found[1] != CONTENT:
+                self._continue("reasoning", found[2])
+            return False
+        where = (value, value.get("response"), *objects(value.get("choices")))
+        error = next(filter(None, map(read_error, where)), None)
+        usage = counts(value)
+        if usage is not None:
+            self._usage, self._uncounted = usage, {}
+        has_token, ends, finish = self._event(value) if is_event(value) else self._chunk(value)
+        if error is not None or usage or finish:
+            self._error = error
+        self._parsed = self._parsed or bool(error) or is_llm(value)
+        if has_token and self._first is None:
+            self._first = self._size
+        return ends
+
+    # Of chat completions
+
+    def _chunk(self, value: Json) -> tuple[bool, bool, bool]:
+        """Whether it has a token, ends a turn with calls that is kept, and has a finish reason."""
+        self._model = self._model or string(value.get("model"))
+        has_token = ends = finish = False
+        for choice in chat_delta.choices(value):
+            turn = self._choices.setdefault(choice.index, ChoiceTurn())
+            texts = chat_delta.texts(choice.delta)
+            if not self._answered and any(t.strip() for k, t in texts if k != "reasoning"):
+                self._answered = "text"
+            if self._keeps and (text := reasoning(choice.delta)):
+                turn.think(text)
+            calls = [read_delta(each) for each in elements(choice.delta)]
+            for delta in calls:
+                if delta is not None and not delta.silent:
+                    has_token = True
+                    turn.call(delta, whole=choice.whole)
+            reason = choice.fields.get("finish_reason")
+            turn.finish = string(reason) or turn.finish
+            turn.ended = turn.ended or choice.whole or bool(reason)
+            ends = ends or bool(turn.ended and turn.calls and turn.thoughts and not turn.taken)
+            has_token, finish = has_token or bool(texts), finish or bool(reason)
+        return has_token, ends, finish
+
+    def forked(self) -> ReplyReader:
+        """One that has read the same, and keeps no thoughts."""
+        without: dict[int, object] = {id(turn.thoughts): [] for turn in self._choices.values()}
+        other = deepcopy(self, without)
+        other._keeps = False
+        return other
+
+    def turns(self, *, last: bool = False) -> list[ChoiceTurn]:
+        """The turns with calls and thoughts that have ended since the last time; `last`: the reply
+        has ended, and so have all."""
+        ended = [t for t in self._choices.values() if (t.ended or last) and not t.taken]
+        for turn in ended:
+            turn.taken = True
+        return [turn for turn in ended if turn.calls and turn.reasoning]
+
+    # Of the Responses API
+
+    def _event(self, event: Json) -> tuple[bool, bool, bool]:
+        """As `_chunk`."""
+        kind, delta = string(event.get("type")), event.get("delta")
+        if isinstance(delta, str) and (text := DELTAS.get(kind)):
+            if text.kind in ("text", "refusal") and delta.strip():
+                self._answered = self._answered or "text"
+            return bool(delta), False, False
+        if isinstance(item := event.get("item"), dict) and kind.startswith("response.output_item"):
+            index, item_id = event.get("output_index"), string(item.get("id"))
+            self._items[index if type(index) is int else item_id] = call_fields(item)
+            self._item_ids |= {item_id} - {""}
+            self._answer(item)
+            return string(item.get("type")).endswith("call"), False, False
+        if isinstance(response := event.get("response"), dict):
+            self._response(response)
+            return False, False, bool(self._status)
+        return False, False, False
+
+    def _response(self, response: Json) -> None:
+        """A snapshot; its output counts for items without events."""
+        self._model = string(response.get("model")) or self._model
+        self._usage = counts(response) or self._usage
+        self._status = finish_of(response) or self._status
+        for index, item in enumerate(objects(response.get("output"))):
+            if string(item.get("id")) not in self._item_ids:
+                self._items[index] = call_fields(item)
+            self._answer(item)
+
+    def _answer(self, item: Json) -> None:
+        kind = string(item.get("type"))
+        if kind == "compaction":
+            self._answered = self._answered or kind
+        elif kind != "reasoning" and not kind.endswith("_call"):
+            content = item.get("content")
+            said = [content] if isinstance(content, str) else []
+            for part in objects(content):
+                said += [string(part.get("text")), string(part.get("refusal"))]
+            if any(text and not text.isspace() for text in said):
+                self._answered = self._answered or "text"
+
+    # A whole reply
+
+    def document(self, body: bytes) -> None:
+        """A body that is no event stream."""
+        try:
+            value = unlisted(loads(body)) if len(body) <= MAX_WHOLE else None
+        except NotJson:
+            return
+        if isinstance(value, dict):
+            self._size = len(body)
+            self.reply(value)
+
+    def reply(self, value: Json) -> None:
+        """The value of a whole reply."""
+        if value.get("object") == "response" or isinstance(value.get("output"), list):
+            self._response(value)
+            self._error, self._parsed = read_error(value), True
+        else:
+            self._value(value)
+            self._parsed = bool(self._error or self._choices)
+        self._first = self._size
+
+    # What was read
+
+    @property
+    def calls(self) -> list[tuple[str, str]]:
+        """Name and arguments of each function call; none of more than can be kept."""
+        turns = [turn for _, turn in sorted(self._choices.items()) if turn.size <= MAX_TEXT]
+        found = [(call.name, call.arguments) for turn in turns for call in turn.calls]
+        return found + [
+            (name, more) for kind, name, more in self._items.values() if kind == "function"
+        ]
+
+    @property
+    def facts(self) -> ReplyFacts:
+        choices = [turn for _, turn in sorted(self._choices.items())]
+        names = [call.name for turn in choices for call in turn.calls]
+        names += [name for kind, name, _ in self._items.values() if kind not in _RUN_BY_HOST]
+        usage = counts(self._uncounted) or self._usage
+        finishes = tuple(filter(None, [*(turn.finish for turn in choices), self._status]))
+        return ReplyFacts(
+            parsed=self._parsed,
+            model=printable(self._model),
+            calls=tuple(printable(name) for name in names if name),
+            input_tokens=usage.input if usage else None,
+            output_tokens=usage.output if usage else None,
+            first_token=self._first,
+            error_code=_code(self._error) if self._error else "",
+            finishes=finishes,
+            answered=self._answered,
+            early=self._streamed and self._parsed and not (finishes or self._done),
+        )
+
+
+class TurnReader:
+    """Reads both sides of a reply that is repaired.  They are one until repair changes a frame."""
+
+    def __init__(self, *, keeps: bool = False) -> None:
+        """`keeps`: see `ReplyReader`; of what the client receives."""
+        self._keeps = keeps
+        self.upstream = self.client = ReplyReader(keeps=keeps)
+        self.fault: Exception | None = None
+        self.stopped = False
+        """Whether the rest of the reply passes unread."""
+        self._begun = self._upstream_ended = False
+
+    @property
+    def knows(self) -> bool:
+        """Whether the whole reply has been read."""
+        return self._begun and not self.stopped and self.fault is None
+
+    def take(self, frame: Frame | None, sent: Sequence[Frame]) -> int | None:
+        """`sent` was sent for a frame of the upstream, or for its end.  Returns which of them ends
+        a turn with calls whose thoughts are kept.  A fault here changes nothing for the client."""
+        if self.fault is not None or (frame is None and not sent):
+            return None
+        self._begun = True
+        try:
+            return self._take(frame, sent)
+        except Exception as fault:
+            self.fault = fault
+            return None
+
+    def _take(self, frame: Frame | None, sent: Sequence[Frame]) -> int | None:
+        if self.client is self.upstream:
+            if len(sent) == 1 and sent[0] is frame:
+                return 0 if self.client.frame(frame) else None
+            self.upstream = self.client.forked()
+        if frame is not None and not self._upstream_ended:
+            # What only continues a leaked call was only a text.
+            if len(sent) == 1 and sent[0].continues is not None:
+                frame.continues = frame.continues or ("text", "")
+            self.upstream.frame(frame)
+        ends = [at for at, each in enumerate(sent) if self.client.frame(each)]
+        return ends[0] if ends else None
+
+    def documents(self, received: bytes, sent: bytes) -> None:
+        """The reply is no event stream."""
+        self.upstream = self.client = read_reply(received, keeps=self._keeps)
+        if sent != received:
+            self.client = read_reply(sent, keeps=self._keeps)
+        self._begun = True
+
+    def ended(self, response: Json) -> None:
+        """What the client received is this response."""
+        try:
+            self.client = ReplyReader()
+            self.client.reply(response)
+        except Exception as fault:
+            self.fault = fault
+
+    def end_upstream(self) -> None:
+        """What comes is ours."""
+        self._upstream_ended = True
+        if self.client is self.upstream:
+            self.upstream = self.client.forked()
+
+
+def read_reply(body: bytes, tail: bytes = b"", *, keeps: bool = False) -> ReplyReader:
+    """The facts of a body, perhaps unfinished.  `tail` is the end of a body of which `body` is only
+    the beginning."""
+    reader = ReplyReader(keeps=keeps)
+    if not is_event_stream(body):
+        reader.document(body)
+        return reader
+    read = 0
+    for frame in islice(split(body), MAX_FRAMES):
+        reader.frame(frame)
+        read += len(frame.raw)
+    rest = tail or body[read:]
+    # The last event of a response is as long as the response.
+    start = rest.rfind(b"\n\n", 0, max(0, len(rest) - TAIL))
+    for frame in split(rest[start + 2 :] if start >= 0 else rest[-TAIL:]):
+        reader.frame(frame)
+    return reader
+
+
+def is_llm(value: Json) -> bool:
+    return (
+        isinstance(value.get("choices"), list)
+        or value.get("object") == "response"
+        or string(value.get("type")).startswith("response.")
+    )
+
+
+def finish_of(response: Json) -> str:
+    """The status of a response that has ended, and why."""
+    status, details = string(response.get("status")), response.get("incomplete_details")
+    if isinstance(response.get("required_action"), dict):
+        return f"{status}, waits for its calls"
+    reason = string(details.get("reason")) if isinstance(details, dict) else ""
+    if status in ("in_progress", "queued"):
+        return ""
+    return f"{status}: {reason}" if reason else status
+
+
+def call_fields(item: Json) -> tuple[str, str, str]:
+    """The kind of a call item (``function``, ``custom``, ``shell``, ``web_search``), its name and
+    its arguments; the kind is empty for any other item."""
+    kind, inner = string(item.get("type")), item.get("function")
+    if not kind.endswith("_call"):
+        return "", "", ""
+    fields = item | inner if isinstance(inner, dict) else item
+    if kind in ("function_call", "tool_call"):
+        shown, arguments = "function", fields.get("arguments")
+    elif kind == "custom_tool_call":
+        shown, arguments = "custom", fields.get("input")
+    else:
+        shown, arguments = kind.removesuffix("_call"), None
+    return shown, string(fields.get("name")) or shown, string(arguments)
+
+
+def _code(error: ErrorObject) -> str:
+    """Not its message: upstreams repeat in it what they were sent, credentials too."""
+    unnamed = f"{UNNAMED} {error.status}" if error.status else UNNAMED
+    return next(filter(_CODE.match, (error.code, error.type)), unnamed)

@@ -1,0 +1,99 @@
+"""What a request may hold, so that plain code reads, converts and writes it at once.
+
+Other streams wait meanwhile: some 0.2 µs for each JSON value, 3 ms for each megabyte.  A request
+beyond a bound is refused in words where it would be converted, and else passed on unread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from .errors import Refused
+from .json_codec import MAX_NESTING, NotJson, array, loads, nesting_exceeds, objects
+
+MAX_BODY = 32 * 1024 * 1024
+"""Bytes of a body, decompressed.  A context of a million tokens has some 4 MB; larger requests
+hold images."""
+BYTES = f"{MAX_BODY:,} bytes, decompressed"
+MAX_VALUES = 400_000
+"""JSON values of a request: to read or to write as many takes less than 100 ms."""
+MAX_ITEMS = 20_000
+"""Items or messages, and members of an array of one of them: parts, calls."""
+MAX_TOOLS = 2_000
+"""Tools, also those that items or namespaces hold; hosts take a few hundred."""
+_WINDOW = 64 * 1024
+_NEITHER_MARKS_NOR_QUOTES = bytes(set(range(256)) - set(b'",[{'))
+
+
+class TooLarge(Refused):
+    """A bound is exceeded; the message names it."""
+
+    def __init__(self, what: str) -> None:
+        message = f"The request is too large: more than {what}."
+        super().__init__(message, code="request_too_large", status=413)
+
+
+def load_request(body: bytes) -> Generator[None, None, Any]:
+    """The value of a request's body.  Raises `TooLarge` before it reads too many values, and
+    `NotJson`.  Yields while it counts, and before and after it reads."""
+    if len(body) > MAX_BODY:
+        raise TooLarge(BYTES)
+    # A NUL is of another encoding than UTF-8, whose quotes are not counted here.
+    if marks_in(body) > MAX_VALUES and (b"\0" in body or (yield from _has_too_many_values(body))):
+        raise TooLarge(f"{MAX_VALUES:,} JSON values")
+    yield
+    value = loads(body, checks=False)
+    yield
+    if nesting_exceeds(value, MAX_NESTING):
+        raise NotJson(f"nested more than {MAX_NESTING} levels deep")
+    if isinstance(value, dict):
+        _check(value)
+    return value
+
+
+def marks_in(text: bytes) -> int:
+    """At least the JSON values of a text, less one: also counts marks within strings."""
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
+
+
+def _has_too_many_values(body: bytes) -> Generator[None, None, bool]:
+    """Counts the commas and openings that are not in strings, as far as it must."""
+    unescaped = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    in_string, values, quotes = 0, 1, 0
+    for begin in range(0, len(unescaped), _WINDOW):
+        yield
+        window = unescaped[begin : begin + _WINDOW].translate(None, _NEITHER_MARKS_NOR_QUOTES)
+        parts = window.split(b'"')
+        values += sum(map(len, parts[in_string::2]))
+        quotes += len(parts) - 1
+        in_string = quotes % 2
+        # Without commas between them, strings are no JSON, but much work.
+        if values > MAX_VALUES or quotes > 4 * MAX_VALUES:
+            return True
+    return False
+
+
+def _check(request: dict[str, Any]) -> None:
+    tools = _tools_in(request)
+    for name in ("input", "messages"):
+        items = array(request.get(name))
+        if len(items) > MAX_ITEMS:
+            raise TooLarge(f"{MAX_ITEMS:,} items in '{name}'")
+        for item in items:
+            if not isinstance(item, dict):
+                continue
+            for member in item.values():
+                if isinstance(member, list) and len(member) > MAX_ITEMS:
+                    raise TooLarge(f"{MAX_ITEMS:,} parts in an item")
+            if "tools" in item:
+                tools += _tools_in(item)
+    if tools > MAX_TOOLS:
+        raise TooLarge(f"{MAX_TOOLS:,} tools")
+
+
+def _tools_in(holder: dict[str, Any]) -> int:
+    """A namespace counts as a tool, and with its tools."""
+    tools = array(holder.get("tools"))
+    inner = sum(len(array(tool.get("tools"))) for tool in objects(tools))
+    return len(tools) + len(array(holder.get("functions"))) + inner

@@ -1,0 +1,42 @@
+"""What a request is for, by its method and its path."""
+
+from __future__ import annotations
+
+import pytest
+from mitmproxy import http
+
+from dragoman.proxy.routes import Route, route_of
+
+TABLE = [
+    ("POST /v1/chat/completions", Route("chat", "/v1")),
+    ("POST /v1/chat/completions/?key=a", Route("chat", "/v1")),
+    ("GET /v1/chat/completions", Route("", "/v1")),
+    ("POST /v1/responses", Route("responses", "/v1", gives_response=True)),
+    ("POST /responses//", Route("responses", "", gives_response=True)),
+    ("GET /v1/responses", Route("", "/v1")),
+    ("GET /v1/responses/resp_1", Route("responses", "/v1", "resp_1", gives_response=True)),
+    ("GET /v1/responses/resp_1?starting_after=3", Route("responses", "/v1", "resp_1")),
+    ("DELETE /v1/responses/resp_1", Route("responses", "/v1", "resp_1")),
+    ("POST /v1/responses/resp_1", Route("", "/v1")),
+    ("POST /v1/responses/resp_1/cancel", Route("responses", "/v1", "resp_1", "cancel")),
+    ("GET /v1/responses/resp_1/cancel", Route("", "/v1")),
+    ("GET /v1/responses/resp_1/input_items", Route("responses", "/v1", "resp_1", "input_items")),
+    ("POST /v1/responses/resp_1/unknown", Route("", "/v1/responses/resp_1/unknown")),
+    ("POST /v1/responses/compact", Route("unserved", "/v1", action="compact")),
+    ("POST /v1/responses/input_tokens", Route("unserved", "/v1", action="input_tokens")),
+    ("GET /v1/conversations/conv_1/items", Route("unserved", "/v1", action="conversations")),
+    ("PUT /v1/conversations", Route("", "/v1")),
+    ("POST /v1/embeddings/", Route("", "/v1/embeddings")),
+]
+
+
+@pytest.mark.parametrize(("request_", "route"), TABLE)
+def test_what_a_request_is_for(request_: str, route: Route) -> None:
+    method, path = request_.split(" ")
+    assert route_of(http.Request.make(method, f"https://host.test{path}")) == route
+
+
+@pytest.mark.parametrize(("path", "api"), [("/v1/responses", "upgrade"), ("/v1/other", "")])
+def test_a_websocket_is_known_by_its_header(path: str, api: str) -> None:
+    headers = {"connection": "upgrade", "upgrade": "WebSocket"}
+    assert route_of(http.Request.make("GET", f"https://host.test{path}", b"", headers)).api == api

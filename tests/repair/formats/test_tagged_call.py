@@ -1,0 +1,365 @@
+"""Calls between tags, as pairs of text and call: whole, with hostile values, and damaged.
+
+A damaged call is the right call or text to the character, never another call.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.events import Arguments, CallStart, LeftAsText, ScanEvent, Text
+from dragoman.repair.formats import ALL
+from dragoman.repair.formats.glm import TABLE
+from dragoman.repair.formats.tagged_call import read_call
+
+from .leaks import said
+from .turns import events_of
+
+OP, CL, SEP = "<|open|>", "<|close|>", "<|sep|>"
+D, P = "｜DSML｜", "]<]minimax[>["
+STRING, INTEGER = {"type": "string"}, {"type": "integer"}
+TOOLS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "write_file": ({"path": STRING, "content": STRING}, ["path", "content"]),
+    "bash": ({"command": STRING, "timeout": INTEGER}, ["command"]),
+    "search": ({"query": STRING, "kind": STRING}, ["query"]),
+    "count": (
+        {"n": INTEGER, "lines": {"type": "array", "items": STRING}, "options": {"type": "object"}},
+        [],
+    ),
+    "typed": (
+        {"n": INTEGER, "on": {"type": "boolean"}, "lines": {"type": "array", "items": STRING}},
+        [],
+    ),
+    "send_command": ({"shell": STRING, "command": STRING}, ["command"]),
+}
+REQUEST = {
+    "tools": [
+        {
+            "type": "function",
+            "function": {
+                "name": name,
+                "parameters": {"type": "object", "properties": declared, "required": required},
+            },
+        }
+        for name, (declared, required) in TOOLS.items()
+    ]
+}
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    ("write_file", {"path": "/tmp/a.txt", "content": "hello\nworld"}),
+    ("bash", {"command": "ls -la", "timeout": 15}),
+    ("search", {"query": "needle", "kind": "code"}),
+]
+Parts = list[str | tuple[str]]
+"""A call as its tags, and in tuples what is between them."""
+
+
+def qwen(name: str, arguments: dict[str, Any], line: str) -> Parts:
+    parts: Parts = ["<tool_call>", (line,), f"<function={name}>", (line,)]
+    for key, value in arguments.items():
+        written = (f"{line}{said(value)}{line}",)
+        parts += [f"<parameter={key}>", written, "</parameter>", (line,)]
+    return [*parts, "</function>", (line,), "</tool_call>"]
+
+
+def glm(name: str, arguments: dict[str, Any], line: str) -> Parts:
+    parts: Parts = ["<tool_call>", (name + line,)]
+    for key, value in arguments.items():
+        parts += ["<arg_key>", (key,), "</arg_key>", (line,)]
+        parts += ["<arg_value>", (said(value),), "</arg_value>", (line,)]
+    return [*parts, "</tool_call>"]
+
+
+def dsml(name: str, arguments: dict[str, Any], line: str) -> Parts:
+    parts: Parts = [f"<{D}tool_calls>", (line,), f'<{D}invoke name="{name}">', (line,)]
+    for key, value in arguments.items():
+        string = str(isinstance(value, str)).lower()
+        parts += [f'<{D}parameter name="{key}" string="{string}">', (said(value),)]
+        parts += [f"</{D}parameter>", (line,)]
+    return [*parts, f"</{D}invoke>", (line,), f"</{D}tool_calls>"]
+
+
+def minimax_m2(name: str, arguments: dict[str, Any], line: str) -> Parts:
+    parts: Parts = ["<minimax:tool_call>", (line,), f'<invoke name="{name}">', (line,)]
+    for key, value in arguments.items():
+        parts += [f'<parameter name="{key}">', (said(value),), "</parameter>", (line,)]
+    return [*parts, "</invoke>", (line,), "</minimax:tool_call>"]
+
+
+def minimax_m3(name: str, arguments: dict[str, Any], line: str) -> Parts:
+    parts: Parts = [f"{P}<tool_call>", (line,), f'{P}<invoke name="{name}">', (line,)]
+    for key, value in arguments.items():
+        parts += [f"{P}<{key}>", (said(value),), f"{P}</{key}>", (line,)]
+    return [*parts, f"{P}</invoke>", (line,), f"{P}</tool_call>"]
+
+
+def kimi_k3(name: str, arguments: dict[str, Any], line: str) -> Parts:
+    parts: Parts = [f"{OP}tools{SEP}", (line,), f'{OP}call tool="{name}" index="1"{SEP}', (line,)]
+    for key, value in arguments.items():
+        kind = "string" if isinstance(value, str) else "number"
+        parts += [f'{OP}argument key="{key}" type="{kind}"{SEP}', (said(value),)]
+        parts += [f"{CL}argument{SEP}", (line,)]
+    return [*parts, f"{CL}call{SEP}", (line,), f"{CL}tools{SEP}"]
+
+
+WRITERS = {
+    "kimi_k3": kimi_k3,
+    "dsml": dsml,
+    "qwen": qwen,
+    "glm": glm,
+    "minimax_m2": minimax_m2,
+    "minimax_m3": minimax_m3,
+}
+
+
+def text_of(parts: Parts) -> str:
+    return "".join(part if isinstance(part, str) else part[0] for part in parts)
+
+
+def events(text: str, size: int = 0) -> list[ScanEvent]:
+    pieces = [text[at : at + (size or len(text))] for at in range(0, len(text), size or len(text))]
+    return events_of(pieces, ALL, REQUEST)
+
+
+def meant(text: str, size: int = 0) -> tuple[str, list[tuple[str, Any]]]:
+    """The text and the calls that are read."""
+    rest, calls, arguments = "", [], []
+    for event in events(text, size):
+        if isinstance(event, Text):
+            rest += event.text
+        elif isinstance(event, CallStart):
+            calls.append(event.name)
+            arguments.append("")
+        elif isinstance(event, Arguments) and event.text:
+            arguments[-1] += event.text
+    return rest, [(name, json.loads(a)) for name, a in zip(calls, arguments, strict=True)]
+
+
+def damaged(parts: Parts) -> Iterator[str]:
+    """The call with each of its tags lost, doubled, or cut in two in turn."""
+    for at, tag in enumerate(parts):
+        if isinstance(tag, str):
+            before, after = text_of(parts[:at]), text_of(parts[at + 1 :])
+            cuts = (2, len(tag) // 2, len(tag) - 1)
+            for instead in (
+                "",
+                tag * 2,
+                *(tag[:cut] for cut in cuts),
+                *(tag[cut:] for cut in cuts),
+            ):
+                yield before + instead + after
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("follows", ["", "\nDone.", "call"])
+def test_a_call_with_a_damaged_tag_is_that_call_or_text_and_never_another(
+    name: str, follows: str
+) -> None:
+    write, mended = WRITERS[name], 0
+    for call, line in itertools.product(CALLS, ("\n", "")):
+        other = ("bash", {"command": "pwd"})
+        after = "\n" + text_of(write(*other, line)) if follows == "call" else follows
+        for text in damaged(write(*call, line)):
+            rest, calls = meant(text + after)
+            calls = [each for each in calls if follows != "call" or each != other]
+            assert calls in ([], [call]), text
+            mended += bool(calls)
+            if not calls and follows != "call":
+                assert rest == text + after
+    assert mended > len(CALLS) * 4
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_value_may_quote_the_tags_of_any_format(name: str) -> None:
+    write = WRITERS[name]
+    quoted = ("bash", {"command": "ls"})
+    values = [text_of(other(*quoted, line)) for other in WRITERS.values() for line in ("\n", "")]
+    closing = {"qwen": "</parameter>", "minimax_m2": "</parameter>", "glm": "</arg_value>"}
+    closing |= {"dsml": f"</{D}parameter>", "minimax_m3": f"{P}</content>"}
+    closing["kimi_k3"] = f"{CL}argument{SEP}"
+    values += [f"a {tag} b" for tag in closing.values()]
+    values += ["x</function>y", "</tool_call> z", "<tool_call>", '{"name": "bash"}', "<p>\n</p>"]
+    for value, line in itertools.product(values, ("\n", "")):
+        hostile = f"So:\n{value} it is"
+        for arguments in (
+            {"path": "a", "content": hostile},
+            {"content": hostile, "path": "a"},
+        ):
+            text = text_of(write("write_file", arguments, line))
+            for size in (0, 1, 7):
+                assert meant(f"{text} Done.", size) == (" Done.", [("write_file", arguments)])
+
+
+BASH = [("bash", {"command": "ls"})]
+WRITE = [("write_file", {"path": "/tmp/x", "content": "hello"})]
+CONTENT = "<arg_key>content</arg_key><arg_value>hello</arg_value></tool_call>"
+TAIL = "</function></tool_call>"
+TYPED: list[tuple[str, Any]] = [("typed", {"n": 3, "on": True})]
+LISTS: list[tuple[str, Any]] = [("typed", {"lines": ["a", "b"], "n": 3})]
+K3_LS = f'{OP}call tool="bash"{SEP}{OP}argument key="command" type="string"{SEP}ls'
+K3_END = f"{CL}argument{SEP}{CL}call{SEP}"
+DSML_LS = f'<{D}invoke name="bash"><{D}parameter name="command" string="true">ls'
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    {
+        "GLM: no beginning of a value": (
+            f"<tool_call>write_file<arg_key>path</arg_key>/tmp/x</arg_value>{CONTENT}",
+            WRITE,
+        ),
+        "GLM: no beginning of another": (
+            "<tool_call>write_file<arg_key>path</arg_key><arg_value>/tmp/x</arg_value>"
+            "<arg_key>content</arg_key>hello</arg_value></tool_call>",
+            WRITE,
+        ),
+        "GLM: a name glued to the first key": (
+            "<tool_call>write_filepath</arg_key><arg_value>/tmp/x</arg_value>" + CONTENT,
+            WRITE,
+        ),
+        "GLM: a name before the first key": (
+            "<tool_call>write_file\npath</arg_key>\n<arg_value>/tmp/x</arg_value>" + CONTENT,
+            WRITE,
+        ),
+        "GLM: no end of a key": (
+            f"<tool_call>write_file<arg_key>path<arg_value>/tmp/x</arg_value>{CONTENT}",
+            WRITE,
+        ),
+        "GLM: two tools fit what is glued": (
+            "<tool_call>send_commandshellcommand</arg_key><arg_value>x</arg_value></tool_call>",
+            [],
+        ),
+        "Qwen: another dialect": (
+            f'<tool_call><function=bash><parameter name="command">ls</parameter>{TAIL}',
+            BASH,
+        ),
+        "Qwen: a value without its opening tag": (
+            "<tool_call><function=write_file><parameter=path>/tmp/x</parameter>hello</parameter>"
+            + TAIL,
+            WRITE,
+        ),
+        "Qwen: text between arguments": (
+            "<tool_call><function=write_file><parameter=path>/tmp/x</parameter>and"
+            f"<parameter=content>hello</parameter>{TAIL}",
+            [],
+        ),
+        "Qwen: seed's section": (
+            "<seed:tool_call><function=bash><parameter=command>ls</parameter></function>"
+            "</seed:tool_call>",
+            BASH,
+        ),
+        "M3: the first tag without its beginning": (
+            f'<tool_call>\n{P}<invoke name="bash">{P}<command>ls{P}</command>{P}</invoke>'
+            f"{P}</tool_call>",
+            BASH,
+        ),
+        "M3: an opening tag is lost, and its end has the name": (
+            f'{P}<invoke name="write_file">{P}<path>/tmp/x{P}</path>hello{P}</content>{P}</invoke>',
+            WRITE,
+        ),
+        "M3: a list without its end": (
+            f'{P}<invoke name="count">{P}<lines>{P}<item>a{P}</item>{P}<item>b{P}</item>'
+            f"{P}<n>3{P}</n>{P}</invoke>",
+            [("count", {"lines": ["a", "b"], "n": 3})],
+        ),
+        "M3: an integer that is none, without its end": (
+            f'{P}<invoke name="count">{P}<n>3>{P}<lines>{P}<item>a{P}</item>{P}</lines>'
+            f"{P}</invoke>",
+            [],
+        ),
+        "GLM: an object that is cut off, without its end": (
+            '<tool_call>count<arg_key>options</arg_key><arg_value>{"a": 1'
+            "<arg_key>n</arg_key><arg_value>3</arg_value></tool_call>",
+            [],
+        ),
+        "M2: markup without its end": (
+            '<invoke name="bash"><parameter name="command">cat <b> </b>\n</invoke>',
+            [("bash", {"command": "cat <b> </b>"})],
+        ),
+        "DSML: a type against the schema": (
+            f'<{D}invoke name="bash"><{D}parameter name="command" string="false">ls</{D}parameter>'
+            f'<{D}parameter name="timeout" string="true">5</{D}parameter></{D}invoke>',
+            [("bash", {"command": "ls", "timeout": 5})],
+        ),
+        "K3: one JSON text that is none": (
+            f'{OP}call tool="bash"{SEP}{OP}json type="object"{SEP}{{no{CL}json{SEP}{CL}call{SEP}',
+            [],
+        ),
+    }.values(),
+)
+def test_what_was_seen_in_the_wild(text: str, calls: list[tuple[str, Any]]) -> None:
+    for size in (0, 1, 5):
+        assert meant(text, size) == ("" if calls else text, calls)
+
+
+M3_LISTS = (
+    f'{P}<tool_call>{P}<invoke name="typed">{P}<lines>{P}<item>a{P}</item>{P}<item>b{P}</item>'
+)
+QUOTES = '<invoke name="x">\n<parameter name="a">1</parameter>\n<parameter name="b">2</parameter>'
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        # Parts of the closing tag.
+        (f"{K3_LS}close|>argument{SEP}{CL}call{SEP}", []),
+        (f"{K3_LS}argument{SEP}{CL}call{SEP}", BASH),
+        (f"{K3_LS}<|{CL}call{SEP}", []),
+        ("<tool_call><function=bash><parameter=command>ls</</function></tool_call>", []),
+        # What is left of an opening tag after a closing tag.
+        (f'{K3_LS}{CL}argument{SEP}open|>argument key="timeout" type="number"{SEP}5{K3_END}', []),
+        (f"{K3_LS}{CL}argument{SEP}>5{K3_END}", []),
+        (f'{DSML_LS}</{D}parameter> string="false">5</{D}parameter></{D}invoke>', []),
+        (f"{DSML_LS}</{D}parameter>\n>5</{D}parameter></{D}invoke>", []),
+        # A value without its closing tag that is of another type.
+        (f'{P}<invoke name="typed">{P}<n>3>{P}<on>true{P}</on>{P}</invoke>', []),
+        (f'{P}<invoke name="typed">{P}<n>3{P}<on>true{P}</on>{P}</invoke>', TYPED),
+        # A list without its closing tag.
+        (f"{M3_LISTS}{P}<n>3{P}</n>{P}</invoke>{P}</tool_call>", LISTS),
+        (f"{M3_LISTS}{P}</lines>{P}<n>3{P}</n>{P}</invoke>{P}</tool_call>", LISTS),
+        # The opening tag of an argument that the tool has not, of which one closing tag is there.
+        (f'{DSML_LS} <{D}parameter name="x" string="true"> y</{D}parameter></{D}invoke>', []),
+        # Another format's argument tags.
+        (
+            f"<tool_call><function=bash>\n<parameter=command>\n{QUOTES}\n</parameter>{TAIL}",
+            [("bash", {"command": QUOTES})],
+        ),
+    ],
+)
+def test_a_damaged_value_is_no_part_of_a_call(text: str, calls: list[tuple[str, Any]]) -> None:
+    for size in (0, 1, 5):
+        assert meant(text, size) == ("" if calls else text, calls)
+
+
+@pytest.mark.parametrize("name", ["kimi_k3", "dsml", "minimax_m3", "glm"])
+@pytest.mark.parametrize("size", [0, 1, 7])
+def test_after_a_call_one_without_its_beginning_is_text(name: str, size: int) -> None:
+    write, call = WRITERS[name], ("bash", {"command": "ls"})
+    parts, other = write(*CALLS[0], "\n"), write(*call, "\n")
+    # In one section, where the format has them: the second has lost its own opening tag.
+    sections = name != "glm"
+    lost = text_of(parts[4 if sections else 1 :])
+    text = text_of(other[:-2] if sections else other) + "\n" + lost
+    rest, calls = meant(text, size)
+    assert calls == [call]
+    assert rest.strip() == lost.strip()
+
+
+def test_a_damaged_call_is_recorded_as_one() -> None:
+    text = f"<tool_call><function=bash><parameter=command>a</parameter>b<parameter=x>{TAIL}"
+    left = [event for event in events(text) if isinstance(event, LeftAsText)]
+    assert ("damaged call", "of bash") in [(event.what, event.why) for event in left]
+
+
+def test_the_text_of_a_call_is_read_by_one_function() -> None:
+    tools = DeclaredTools.of_request(REQUEST)
+    pair = "<arg_key>command</arg_key><arg_value>ls</arg_value>"
+    assert read_call(f"{pair}</tool_call>", "bash", TABLE, tools) == '{"command":"ls"}'
+    assert read_call(pair, "bash", TABLE, tools) == '{"command":"ls"}'
+    assert read_call(f"{pair}and{pair}</tool_call>", "bash", TABLE, tools) is None
+    assert read_call(f"{pair}</tool_call>.", "bash", TABLE, tools) is None

@@ -1,0 +1,100 @@
+"""The ids of calls: none that the history has, or another call of the reply."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dragoman.notes import Evidence
+from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.policy import Policy
+from tests.repair.formats.turns import REQUEST
+from tests.repair.streams import NOW, chunk, read, repair, repair_whole, sse
+
+Json = dict[str, Any]
+K3 = (
+    '<|open|>tools<|sep|><|open|>call tool="bash" index="1"<|sep|><|close|>call<|sep|>'
+    "<|close|>tools<|sep|>"
+)
+
+
+def k2(header: str) -> str:
+    return f"<|tool_call_begin|>{header}<|tool_call_argument_begin|>{{}}<|tool_call_end|>"
+
+
+def asked(*ids: str) -> Json:
+    """A request in whose history calls have these ids."""
+    function = {"name": "bash", "arguments": "{}"}
+    calls = [{"id": each, "type": "function", "function": function} for each in ids]
+    messages = [{"role": "assistant", "tool_calls": [call]} for call in calls]
+    return REQUEST | {"model": "kimi-k3", "messages": messages}
+
+
+MADE = [f"call_{number}_{NOW}" for number in range(4)]
+# The ids of the history, the reply, and the ids that the client gets.
+LEAKED: dict[str, tuple[list[str], str, list[str]]] = {
+    "none of the history": ([], k2("functions.bash:0"), ["functions.bash:0"]),
+    "the next number": (["functions.bash:0"], k2("functions.bash:0"), ["functions.bash:1"]),
+    "a number further on": (
+        ["functions.bash:0", "functions.bash:1", "functions.bash:3"],
+        k2("functions.bash:0") + k2("functions.bash:1"),
+        ["functions.bash:2", "functions.bash:4"],
+    ),
+    "of another form": (["bash:7"], k2("bash:7"), ["bash:8"]),
+    "without a number": (["call_a1"], k2("call_a1"), MADE[:1]),
+    "twice in the reply": ([], k2("bash:0") * 2, ["bash:0", MADE[1]]),
+    "made": ([], K3 * 2, MADE[:2]),
+    "made before": (MADE[:1], K3 * 2, MADE[1:3]),
+}
+
+
+@pytest.mark.parametrize("name", LEAKED)
+def test_no_leaked_call_has_an_id_of_the_history(name: str) -> None:
+    history, text, ids = LEAKED[name]
+    request = asked(*history)
+    out = read(repair(sse([chunk({"content": text}), chunk({}, "stop")]), request))
+    assert [call["id"] for call in out.calls] == ids
+    message = {"role": "assistant", "content": text}
+    body = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    tools = DeclaredTools.of_request(request)
+    whole = json.loads(repair_whole(json.dumps(body).encode(), tools, Policy(), Evidence(), NOW))
+    assert [call["id"] for call in whole["choices"][0]["message"]["tool_calls"]] == ids
+
+
+@pytest.mark.parametrize(
+    ("history", "sent", "client"),
+    [
+        (["functions.bash:1"], "functions.bash:0", "functions.bash:0"),
+        (["functions.bash:0"], "functions.bash:0", "functions.bash:1"),
+        (["call_x"], "call_x", MADE[0]),
+    ],
+)
+def test_no_native_call_has_an_id_of_the_history(
+    history: list[str], sent: str, client: str
+) -> None:
+    function = {"name": "bash", "arguments": ""}
+    head = {"index": 0, "id": sent, "type": "function", "function": function}
+    more = [{"index": 0, "id": sent, "function": {"arguments": piece}} for piece in '{"a":1}']
+    for elements in ([head, *more], [head]):
+        chunks = [chunk({"tool_calls": [element]}) for element in elements]
+        stream = sse([*chunks, chunk({}, "tool_calls")])
+        out = repair(stream, asked(*history))
+        assert out.count(json.dumps(client).encode()) + out.count(f'"id":"{client}"'.encode())
+        assert (out == stream) == (sent == client)
+        assert (sent.encode() in out) == (sent == client)
+    message = {"role": "assistant", "content": None, "tool_calls": [head]}
+    body = json.dumps({"choices": [{"index": 0, "message": message}]}).encode()
+    tools = DeclaredTools.of_request(asked(*history))
+    whole = repair_whole(body, tools, Policy(), Evidence(), NOW)
+    assert (whole == body) == (sent == client)
+    (call,) = json.loads(whole)["choices"][0]["message"]["tool_calls"]
+    assert call == head | {"id": client}
+
+
+def test_no_id_is_made_for_two_choices() -> None:
+    chunks = [chunk({"content": K3}), chunk({"content": K3})]
+    chunks[1]["choices"][0]["index"] = 1
+    out = repair(sse(chunks), asked())
+    assert [call["id"] for index in (0, 1) for call in read(out, index).calls] == MADE[:2]

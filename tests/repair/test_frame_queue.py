@@ -1,0 +1,151 @@
+"""What waits in repair is bounded, in frames and in bytes, whoever makes it wait."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from dragoman.notes import MAX_KINDS, Evidence
+from dragoman.repair import frame_queue
+from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.frame_queue import MAX_HELD_BYTES
+from dragoman.repair.policy import Policy
+from dragoman.wire.sse import Frame, split
+from tests.repair.streams import NOW, chunk, read, repair, sse
+from tests.repair.turns import REQUEST
+
+CB, AB, CE = "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"
+
+
+def frame(delta: dict[str, Any], index: int = 0, **more: Any) -> Frame:
+    value = chunk(delta, **more)
+    value["choices"][0]["index"] = index
+    return Frame(b"data: " + json.dumps(value).encode() + b"\n\n")
+
+
+@pytest.fixture
+def evidence() -> Evidence:
+    return Evidence()
+
+
+@pytest.fixture
+def stage(evidence: Evidence) -> ChatStreamRepair:
+    return ChatStreamRepair(DeclaredTools.of_request(REQUEST), Policy(), evidence, NOW)
+
+
+def test_large_frames_that_wait_are_let_out(stage: ChatStreamRepair, evidence: Evidence) -> None:
+    padding = "x" * (MAX_HELD_BYTES // 16)
+    frames = [frame({"content": "<"}, index, padding=padding) for index in range(20)]
+    frames.append(frame({"content": "|tool_call_begin|>"}))
+    sent = [out for each in frames for out in stage.feed(each)] + stage.close()
+    assert b"".join(out.raw for out in sent) == b"".join(each.raw for each in frames)
+    assert "gave up repair too much to hold back" in evidence.lines()
+
+
+def test_many_frames_that_wait_are_let_out(
+    stage: ChatStreamRepair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every choice has a call in a fence, which may be quoted, letter by letter."""
+    assert frame_queue.MAX_HELD == 16 * 1024
+    most_held = 4096
+    monkeypatch.setattr(frame_queue, "MAX_HELD", most_held)
+    opening = f'```\n{CB}bash:0{AB}{{"a": "'
+    letters = [opening, *"x" * (most_held // 100)]
+    frames = [frame({"content": letter}, index) for letter in letters for index in range(120)]
+    assert len(frames) > most_held
+    held = most = 0
+    out: list[Frame] = []
+    for each in frames:
+        sent = stage.feed(each)
+        out += sent
+        held += 1 - len(sent)
+        most = max(most, held)
+    assert most_held - 500 < most <= most_held + 1
+    out += stage.close()
+    assert sorted(f.raw for f in out) == sorted(f.raw for f in frames)
+
+
+def test_undecided_choices_cost_little(stage: ChatStreamRepair) -> None:
+    started = time.process_time()
+    for _ in range(40):
+        for index in range(100):
+            stage.feed(frame({"content": "f"}, index))
+    assert time.process_time() - started < 4
+
+
+def test_a_large_chunk_is_no_pattern_for_others() -> None:
+    """What is added at the end looks like the chunks before it, but for a huge one."""
+    begin = chunk({"content": f"{CB}bash:0{AB}{{}}{CE}"})
+    large = chunk({"content": "<"}, padding="x" * 1_000_000)
+    out = repair(sse([begin, large], done=False), REQUEST)
+    assert out.count(b"padding") == 1
+    assert read(out).finish == ["tool_calls"]
+    out = repair(sse([begin | {"padding": "x" * 1_000_000}], done=False), REQUEST)
+    assert read(out).finish == ["tool_calls"]
+
+
+@pytest.mark.parametrize("index", [10**4299, -1, 2**31, True, 1.0])
+def test_an_index_that_is_none_does_not_count(index: Any) -> None:
+    native = {"index": index, "id": "a", "type": "function"}
+    native["function"] = {"name": "bash", "arguments": '{"command":"ls"}'}
+    leaked = chunk({"content": f"{CB}bash:0{AB}{{}}{CE}"}, "stop")
+    out = repair(sse([chunk({"tool_calls": [native]}), leaked]), REQUEST)
+    assert b'"tool_calls":[{"index":0,' in out
+    assert json.dumps(native).encode() in out
+
+
+def test_the_notes_of_a_flow_are_bounded() -> None:
+    evidence = Evidence()
+    for number in range(10 * MAX_KINDS):
+        evidence.note("read", f"name{number}")
+        evidence.call(f"name{number}", "glm", "plain name")
+    assert len(evidence.calls) == MAX_KINDS + 1
+    assert evidence.calls.total() == 10 * MAX_KINDS
+    assert len(evidence.notes) == MAX_KINDS + 2
+    assert evidence.notes.total() == 20 * MAX_KINDS
+
+
+SB, SE = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
+BROKEN_OFF = {
+    "a call without a name": [f'{CB}3{AB}{{"pa', 'th":"w1w', f" w2w {CE}"],
+    "a marker that is quoted": [f'{CB}3{AB}{{"path":"w1w {SB}', ' w2w"', f"}}{CE} w3w"],
+    "JSON that breaks": [f'{CB}3{AB}{{"pat', f'h":"w1w`{SE} w2w', " w3w`", f"{CB}bash:", f"0{AB}"],
+    "a header": ["w1w ", SB, f"{CB}func", "tions.bash", f":0{AB}", '{"command":', f'"w2w"}}{CE}'],
+    "code": ["```\n", f"w1w {SB}", f'{CB}bash:0{AB}{{"command":"w2w"}}{CE}', f"{SE}\n", "w3w"],
+}
+
+
+@pytest.mark.parametrize("texts", BROKEN_OFF.values(), ids=list(BROKEN_OFF))
+def test_what_is_held_is_there_once_wherever_a_reply_breaks(texts: list[str]) -> None:
+    """By the upstream's end, and after an error of its own."""
+    frames = [frame({"content": text}) for text in texts]
+    failure = Frame(b'data: {"error": {"message": "no more", "code": 500}}\n\n')
+    words = [word for word in ("w1w", "w2w", "w3w") if any(word in text for text in texts)]
+    for place in range(len(frames) + 1):
+        before, after = frames[:place], frames[place:]
+        for ends_well in (True, False):
+            stage = ChatStreamRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
+            out = [done for each in before for done in stage.feed(each)]
+            out += stage.break_off() if ends_well else [*stage.feed(failure), *stage.close()]
+            said = b"".join(each.raw for each in [*out, *after]).decode()
+            assert [said.count(word) for word in words] == [1] * len(words)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+def test_text_after_a_call_that_was_in_doubt_leaves_after_the_call(size: int) -> None:
+    text = 'a "b<tool_call>bash\n</tool_call>\n\n<c'
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    out = repair(sse([chunk({"content": piece}) for piece in pieces]), REQUEST)
+    order = ""
+    for frame in split(out):
+        if frame.data and not frame.is_done:
+            delta = json.loads(frame.data)["choices"][0]["delta"]
+            order += delta.get("content") or ""
+            order += "".join(
+                f"[{call['function']['arguments']}]" for call in delta.get("tool_calls", [])
+            )
+    assert order == 'a "b[][{}]\n\n<c'

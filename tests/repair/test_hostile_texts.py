@@ -1,0 +1,113 @@
+"""No text costs much: markers without a call are text after some, and calls after very many."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+import pytest
+
+from dragoman.notes import Evidence
+from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.policy import Policy
+from dragoman.repair.scan_state import MAX_CALLS, MAX_IN_VAIN
+from dragoman.wire.sse import split
+from tests.repair.formats.leaks import REQUEST
+from tests.repair.streams import NOW, chunk, read, sse
+
+HEADER = "<|tool_call_begin|>bash:#<|tool_call_argument_begin|>"
+K2_CALL = HEADER + '{"command":"ls"}<|tool_call_end|>'
+CALL = K2_CALL.replace("#", "0")
+K3_CALL = (
+    '<|open|>tools<|sep|><|open|>call tool="bash" index="1"<|sep|><|open|>argument key="command"'
+    ' type="string"<|sep|>ls<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>'
+)
+OPENERS = [
+    *("<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|open|>tools<|sep|>", "<tool_call>"),
+    *("<｜DSML｜tool_calls>", "<｜tool▁calls▁begin｜>", "<function=bash>", "<minimax:tool_call>"),
+    *("]<]minimax[>[<tool_call>", '<invoke name="bash">', "[TOOL_CALLS]", "<|channel|>commentary"),
+]
+HOSTILE = {
+    "what begins no call": ("commentary to=functions.", "gpt-oss-120b"),
+    "a changing header": ("<|tool_call_begin|>z#! ", "kimi-k2"),
+    "the same for a model that may write any": ("<|tool_call_begin|>z#! ", "my-model"),
+    "all openers": (" ".join(OPENERS) + " # ", "my-model"),
+    "ends": ("<|tool_call_end|> # ", "kimi-k2"),
+    "channels": ("<|channel|>analysis<|message|># <|end|>", "gpt-oss-120b"),
+    "calls of no tool": (K2_CALL.replace("bash", "rm"), "my-model"),
+    "calls": (K2_CALL, "kimi-k2"),
+    "likenesses": ("<| ", "deepseek-v3"),
+    "an opener without its end": ("[TOOL_CALLS]", "mistral-large"),
+}
+
+
+def _texts(what: str, size: int) -> tuple[list[str], str]:
+    """A text of about `size` characters, in deltas of 20 kB, and the model that writes it."""
+    piece, model = HOSTILE[what]
+    count = size // len(piece)
+    text = "".join(piece.replace("#", str(number)) for number in range(count))
+    return [text[at : at + 20_000] for at in range(0, len(text), 20_000)], model
+
+
+def _repaired(texts: Iterable[str], model: str, evidence: Evidence | None = None) -> bytes:
+    tools = DeclaredTools.of_request({**REQUEST, "model": model})
+    repair = ChatStreamRepair(tools, Policy(), evidence or Evidence(), NOW)
+    stream = sse([chunk({"content": text}, model=model) for text in texts])
+    frames = [done for frame in split(stream) for done in repair.feed(frame)]
+    return b"".join(frame.raw for frame in frames + repair.close())
+
+
+def _python_calls(texts: list[str], model: str) -> int:
+    count = 0
+
+    def counted(_frame: object, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event.endswith("call")
+
+    before = sys.getprofile()
+    sys.setprofile(counted)
+    try:
+        _repaired(texts, model)
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_three_times_the_text_takes_little_more_work(what: str) -> None:
+    _repaired(*_texts(what, 400_000))  # what is made once is made now
+    less, more = (_python_calls(*_texts(what, size)) for size in (200_000, 600_000))
+    assert more - less < 10_000, "a call for 40 characters"
+
+
+@pytest.mark.parametrize("joined", [False, True], ids=["in deltas", "in one event"])
+def test_after_many_markers_in_vain_those_of_the_format_are_text_on_record(joined: bool) -> None:
+    opener, evidence = "<|tool_call_begin|>z! ", Evidence()
+    texts = [opener] * (MAX_IN_VAIN + 1)
+    texts += [CALL, "\n", K3_CALL]
+    found = read(_repaired(["".join(texts)] if joined else texts, "kimi-k2", evidence))
+    assert found.content == "".join(texts[:-1])
+    assert [call["name"] for call in found.calls] == ["bash"], "of the other format"
+    assert "a marker of kimi_k2 after too many without a call" in "; ".join(evidence.lines())
+
+
+def test_before_that_a_call_is_one() -> None:
+    found = read(_repaired(["<|tool_call_begin|>z! "] * (MAX_IN_VAIN - 1) + [CALL], "kimi-k2"))
+    assert [call["name"] for call in found.calls] == ["bash"]
+
+
+def test_a_call_makes_up_for_some_markers_in_vain() -> None:
+    texts = ["<|tool_call_end|>", "a ", CALL] * (MAX_CALLS - 1)
+    assert len(read(_repaired(texts, "kimi-k2")).calls) == MAX_CALLS - 1
+
+
+@pytest.mark.parametrize("section", [False, True])
+def test_after_very_many_calls_the_rest_is_text_on_record(section: bool) -> None:
+    evidence = Evidence()
+    calls = [K2_CALL.replace("#", str(number)) for number in range(MAX_CALLS + 9)]
+    begin = ["<|tool_calls_section_begin|>"] if section else []
+    found = read(_repaired(begin + calls, "kimi-k2", evidence))
+    assert len(found.calls) == MAX_CALLS
+    assert found.content == "".join(calls[MAX_CALLS:])
+    assert "after as many calls as a reply may have" in "; ".join(evidence.lines())

@@ -1,0 +1,204 @@
+"""Where a marker begins a call, is text, or is taken out, as tables by model; however it is cut."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.repair.call_rule import rules_for
+from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.formats import AUTO
+from dragoman.repair.scanner import Scanner
+from tests.repair.formats.test_all_formats import CALLS, MEANT, QUOTING, by_lines
+from tests.repair.formats.turns import REQUEST, gist
+from tests.repair.streams import chunk, read, repair, sse
+from tests.repair.turns import cut
+
+MODELS = {
+    "kimi_k2": "kimi-k2.5",
+    "kimi_k3": "moonshotai/kimi-k3",
+    "dsml": "deepseek-v4",
+    "deepseek": "deepseek-r1",
+    "hermes": "qwen2.5-72b",
+    "qwen": "qwen3-coder",
+    "glm": "glm-5",
+    "minimax_m2": "minimax-m2",
+    "minimax_m3": "minimax-m3",
+    "harmony": "gpt-oss-20b",
+    "mistral": "mistral-large",
+}
+
+
+def read_by(model: str, pieces: list[str]) -> str:
+    """What comes of a text of this model, in short."""
+    tools = DeclaredTools.of_request(REQUEST | {"model": model})
+    scanner = Scanner(tools, rules_for(tools, ""), AUTO.active(model))
+    events = [event for piece in pieces for event in scanner.feed(piece)]
+    return gist(events + scanner.close()).replace(": ", ":")
+
+
+def at_sizes(model: str, text: str) -> str:
+    """The same at several cuts, which change nothing."""
+    (out,) = {
+        read_by(model, [text[at : at + size] for at in range(0, len(text), size)])
+        for size in (len(text), 1, 2, 5, 23)
+    }
+    return out
+
+
+TEXT, CALL, LAST = "text", "call", "a call of Kimi's, as the text ends with it"
+QUOTED = {
+    # Inline code is closed by a run of the same length in its line, or is none.
+    "I check the `foo function: {}": CALL,
+    "I check the `foo function: {} Done.": CALL,
+    "I check the `foo function: {}\nDone.": CALL,
+    "I check ``the `foo` function: {}\nand `more`": CALL,
+    "a ``{}` b": CALL,
+    "the `foo function: {}{}": CALL,
+    "`x` {} `y`": CALL,
+    "a `{}` b": TEXT,
+    "a ``{}`` b": TEXT,
+    "a `{}`": TEXT,
+    "a `such as {} in code` b": TEXT,
+    # A quoted line, an indented block, elements, quotation marks.
+    "> {}\n\nThat is it.": TEXT,
+    "So:\n\n    {}\n\nThat is it.": TEXT,
+    "<pre>\n{}\n</pre>\n": TEXT,
+    "<code>{}</code> is it.": TEXT,
+    'It is "{}", so.': TEXT,
+    "It is “{}”.": TEXT,
+    "```\n{}\n```\n": TEXT,
+    "```\n{}\n": LAST,
+    "So:\n\n    {}\n ": LAST,
+    "> {}\n": LAST,
+    "<code>{}": CALL,
+    'a "b {}': CALL,
+    'a "b {} c': CALL,
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("lines", [False, True])
+def test_what_quotes_a_call_holds_for_the_models_of_every_format(name: str, lines: bool) -> None:
+    call = by_lines(name) if lines else CALLS[name].replace("¦", "")
+    if lines and "\n" not in call:
+        return
+    for shape, what in QUOTED.items():
+        if lines and "such as" in shape:
+            continue  # its line ends in the call
+        prefix = {" ": "    ", ">": "> "}.get(shape.partition("{")[0][-2:][:1], "")
+        text = shape.replace("{}", call.replace("\n", "\n" + prefix))
+        for model in (MODELS[name], "my-model"):
+            kimi = "kimi" in model and not (lines and prefix == "> ")  # text between its tags
+            is_call = what == CALL or (what == LAST and kimi)
+            wanted = shape.replace("{}", MEANT) if is_call else text.replace(": ", ":")
+            assert at_sizes(model, text).strip() == wanted.replace(": ", ":").strip(), (
+                shape,
+                model,
+            )
+
+
+K3_TOLD = (
+    "K3 begins a thought with <|open|>think<|sep|> and ends it with <|close|>think<|sep|>; an "
+    "answer with <|open|>response<|sep|>. Then it goes on."
+)
+K2_TOLD = "It ends with <|tool_call_end|> and <|tool_calls_section_end|>, they say."
+SECTION_TOLD = "So <|tool_calls_section_begin|> begins, <|tool_calls_section_end|> ends it."
+EMPTY = "Well <|tool_calls_section_begin|> <|tool_calls_section_end|> then."
+LFM = "<|tool_call_start|>[bash(command='ls')]<|tool_call_end|> then"
+K2_CALL = CALLS["kimi_k2"].replace("¦", "")
+STRAYS = [
+    *[
+        (model, text, text)
+        for text in (K3_TOLD, K2_TOLD, SECTION_TOLD, EMPTY, LFM)
+        for model in ("glm-5", "qwen3", "deepseek-v4", "minimax-m2", "my-model", "lfm2-8b")
+    ],
+    ("kimi-k2.5", K2_TOLD, "It ends with  and , they say."),
+    ("kimi-k2.5", EMPTY, "Well  then."),
+    ("kimi-k3", "Hm.<|close|>think<|sep|>A<|close|>message<|sep|><|end_of_msg|>", "Hm.A"),
+    ("my-model", f"{K2_CALL}<|tool_call_end|> So.", f"{MEANT} So."),
+    ("glm-5", f"{K2_CALL} So {K3_TOLD}", f"{MEANT} So {K3_TOLD}"),
+    ("my-model", f"{K2_TOLD} {K2_CALL}", f"{K2_TOLD} {MEANT}"),
+    ("gpt-oss-20b", "It is so.<|end|>", "It is so."),
+    ("minimax-m2", "So.</minimax:tool_call>", "So."),
+    ("glm-5", "So.</minimax:tool_call> it ends.", "So.</minimax:tool_call> it ends."),
+]
+
+
+@pytest.mark.parametrize(("model", "text", "wanted"), STRAYS)
+def test_a_marker_without_a_call_is_taken_out_of_what_its_own_models_write(
+    model: str, text: str, wanted: str
+) -> None:
+    assert at_sizes(model, text) == wanted.replace(": ", ":")
+
+
+@pytest.mark.parametrize("model", ["glm-5", "qwen3", "my-model", "deepseek-v4"])
+@pytest.mark.parametrize("field", ["content", "reasoning_content"])
+def test_a_sentence_about_channels_is_forwarded_byte_for_byte(model: str, field: str) -> None:
+    for pieces in ([K3_TOLD], list(K3_TOLD), K3_TOLD.split("|")):
+        deltas = [chunk({field: piece}, model=model) for piece in pieces]
+        stream = sse([*deltas, chunk({}, "stop", model=model)])
+        assert repair(stream, REQUEST | {"model": model}) == stream
+
+
+LONE = {
+    "qwen3-coder": ("<tool_call>", "</tool_call>", "<tool_call>\n", "</tool_call>\n\n"),
+    "hermes-4-70b": ("<tool_call>", "</tool_call>"),
+    "glm-5": ("<tool_call>", "</tool_call>\n"),
+    "deepseek-v4": ("<｜DSML｜tool_calls", "<｜DSML｜tool_calls>", "<||DSML||function_calls\n"),
+    "minimax-m2": ("<minimax:tool_call", "<minimax:tool_call>", "</minimax:tool_call>"),
+}
+
+
+@pytest.mark.parametrize("model", LONE)
+def test_a_lone_tag_at_the_end_is_not_shown_to_clients_of_its_own_models(model: str) -> None:
+    for tag in LONE[model]:
+        text = f"Let me look.\n\n{tag}"
+        assert at_sizes(model, text).strip() == "Let me look.", tag
+        for other in ("my-model", "kimi-k2.5", "mistral-large"):
+            assert at_sizes(other, text) == text, tag
+        for shape in ("It is `{}`.", "```\n{}\n", "```\n{}\n```\n", "a {} b"):
+            if shape != "a {} b" or tag.strip("</\n") == "tool_call>":
+                text = shape.replace("{}", tag.strip())
+                assert at_sizes(model, text) == text
+
+
+@pytest.mark.parametrize("tag", LONE["deepseek-v4"])
+def test_an_opener_beside_native_calls_is_not_shown(tag: str) -> None:
+    function = {"name": "bash", "arguments": '{"command":"ls"}'}
+    native = {"index": 0, "id": "call_1", "type": "function", "function": function}
+    texts = ["Let me look.\n\n", *tag]
+    chunks = [*[chunk({"content": text}) for text in texts], chunk({"tool_calls": [native]})]
+    stream = sse([{**each, "model": "deepseek-v4"} for each in [*chunks, chunk({}, "tool_calls")]])
+    out = read(repair(stream, REQUEST | {"model": "deepseek-v4"}))
+    assert out.content.strip() == "Let me look."
+    assert (len(out.calls), out.finish) == (1, ["tool_calls"])
+
+
+@pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
+def test_a_marker_that_is_text_is_in_one_field_wherever_it_is_cut(field: str) -> None:
+    refused = "Hm. <|tool_call_begin|> begins one; so "
+    for at in range(1, len(refused)):
+        pieces = [refused[:at], refused[at:] + K2_CALL]
+        deltas = [chunk({field: piece}) for piece in pieces]
+        out = read(repair(sse([*deltas, chunk({}, "stop")]), REQUEST | {"model": "kimi-k2.5"}))
+        assert out.reasoning + out.content == refused
+        assert "<|tool_call_begin|>" in (out.reasoning if "<" in out.reasoning else out.content)
+        assert [call["name"] for call in out.calls] == ["bash"]
+
+
+ODD = '<|tool_call_begin|>!!!<|tool_call_argument_begin|>{"command":"ls"}<|tool_call_end|>'
+
+
+@given(st.data(), st.sampled_from(sorted(CALLS)))
+@settings(max_examples=150, deadline=None)
+def test_a_soup_of_calls_and_quotations_reads_the_same_at_any_cut(
+    data: st.DataObject, name: str
+) -> None:
+    call = CALLS[name]
+    parts = [call.replace("¦", ""), by_lines(name), *call.split("¦"), "</tool_call>", ODD, "alpha "]
+    soup = "".join(data.draw(st.lists(st.sampled_from([*parts, *QUOTING, "``"]), max_size=10)))
+    whole = read_by(MODELS[name], [soup])
+    assert whole.count("alpha") == soup.count("alpha")
+    assert read_by(MODELS[name], data.draw(cut(soup))) == whole

@@ -1,0 +1,117 @@
+"""The store as hooks see it: nobody waits for another's conversation; what is known of hosts."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from dragoman.proxy.stored import async_store
+from dragoman.proxy.stored.async_store import AsyncStore
+from dragoman.stored.store import Limits
+from dragoman.stored.stored_response import StoredResponse
+from dragoman.wire.errors import Refused
+from dragoman.wire.json_codec import dumps
+from tests.stored.backends import Backend
+
+ME = b"me"
+DAY = 86400.0
+
+
+@pytest.fixture
+def store(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> Iterator[AsyncStore]:
+    monkeypatch.setattr(async_store, "time", type("Clock", (), {"time": lambda: backend.now}))
+    opened = AsyncStore()
+    limits = Limits(30, 10**9)
+    opened.choose(backend.value, confdir=backend.confdir, limits=limits, running=True)
+    yield opened
+    opened.close()
+
+
+# Conversations
+
+
+async def chain(store: AsyncStore, sizes: list[int]) -> str:
+    """Keep a conversation of turns with so many items of a kilobyte; returns its last id."""
+    ids: tuple[str, ...] = ()
+    for size in sizes:
+        name = f"resp_{len(ids):032x}"
+        items = dumps([{"role": "user", "content": "word " * 200}] * size)
+        output: list[Any] = [{"type": "message", "role": "assistant", "content": "Yes."}]
+        kept = StoredResponse({"id": name, "output": output}, {}, items, ids)
+        await store.keep(ME, kept, ids)
+        ids = (*ids, name)
+    return ids[-1]
+
+
+def test_others_go_on_while_a_long_conversation_is_put_together(store: AsyncStore) -> None:
+    async def longest() -> tuple[float, float]:
+        last = await chain(store, [1000] * 28)
+        ticks = [time.monotonic()]
+
+        async def tick() -> None:
+            while True:
+                await asyncio.sleep(0.001)
+                ticks.append(time.monotonic())
+
+        ticker = asyncio.create_task(tick())
+        earlier = await store.earlier(ME, {"previous_response_id": last})
+        ticker.cancel()
+        assert len(earlier.items) == 28 * 1001
+        return max(after - before for before, after in pairwise(ticks)), ticks[-1] - ticks[0]
+
+    gap, took = asyncio.run(longest())
+    assert gap < max(took / 2, 0.1)
+
+
+def test_a_conversation_that_is_too_long_is_refused(store: AsyncStore) -> None:
+    async def refused() -> Refused:
+        last = await chain(store, [12_000] * 3)
+        with pytest.raises(Refused) as caught:
+            await store.earlier(ME, {"previous_response_id": last})
+        return caught.value
+
+    error = asyncio.run(refused())
+    assert (error.status, error.param) == (413, "previous_response_id")
+    assert "more than 33,554,432 bytes" in str(error)
+
+
+# What is known of hosts
+
+
+async def known(store: AsyncStore, names: str) -> list[str]:
+    return [await store.speaks(letter * 64) for letter in names]
+
+
+def test_an_address_is_remembered_until_it_is_forgotten(store: AsyncStore) -> None:
+    async def live() -> None:
+        assert await known(store, "a") == [""]
+        store.remember("a" * 64, "chat")
+        store.remember("b" * 64, "responses")
+        assert await known(store, "abc") == ["chat", "responses", ""]
+        store.remember("a" * 64, "responses")
+        for letter in "bc":
+            store.remember(letter * 64, "")
+        assert await known(store, "abc") == ["responses", "", ""]
+
+    asyncio.run(live())
+
+
+def test_an_address_is_remembered_as_long_as_a_response(
+    backend: Backend, store: AsyncStore
+) -> None:
+    async def live() -> None:
+        for letter in "ab":
+            store.remember(letter * 64, "chat")
+        await known(store, "")
+        await asyncio.sleep(0.05)
+        backend.advance(20 * DAY)
+        assert await known(store, "a") == ["chat"]
+        backend.advance(20 * DAY)
+        assert await known(store, "ab") == ["chat", ""]
+
+    asyncio.run(live())

@@ -1,0 +1,82 @@
+"""The facts of a reply are the same, read from frames as they passed or from its bytes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dragoman.notes import Evidence
+from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.pipeline import RepairPipeline
+from dragoman.repair.policy import Policy
+from dragoman.wire.reply_reader import MAX_FRAMES, TAIL, TurnReader, read_reply
+from dragoman.wire.sse import Frame
+from fixtures.server import FOLDER
+from tests.repair.streams import chunk, sse
+
+FIXTURES = sorted(
+    each.name
+    for each in FOLDER.iterdir()
+    if (each / "upstream.sse").exists() and (each / "request.json").exists()
+)
+
+
+def repairing(request: Any) -> RepairPipeline:
+    tools, evidence = DeclaredTools.of_request(request), Evidence()
+    return RepairPipeline(ChatStreamRepair(tools, Policy(), evidence, 1), evidence)
+
+
+@pytest.mark.parametrize("size", [7, 1 << 20])
+@pytest.mark.parametrize("name", FIXTURES)
+def test_what_passed_has_the_facts_of_its_bytes(name: str, size: int) -> None:
+    folder = FOLDER / name
+    body = (folder / "upstream.sse").read_bytes()
+    pipeline = repairing(json.loads((folder / "request.json").read_bytes()))
+    sent = b"".join(pipeline.feed(body[at : at + size]) for at in range(0, len(body), size))
+    sent += pipeline.close()
+    if not pipeline.read.knows:
+        pytest.skip("no event stream")
+    assert pipeline.read.upstream.facts == read_reply(body).facts
+    assert pipeline.read.client.facts == read_reply(sent).facts
+    assert pipeline.read.client.calls == read_reply(sent).calls
+
+
+def test_a_first_chunk_with_text_names_the_model() -> None:
+    pipeline = repairing({})
+    pipeline.feed(sse([chunk({"content": "Hi"})], done=False))
+    facts = pipeline.read.client.facts
+    assert (facts.parsed, facts.model, facts.answered) == (True, "kimi", "text")
+
+
+def test_the_end_of_a_long_response_is_read() -> None:
+    delta = {"type": "response.output_text.delta", "delta": "word " * 10}
+    response = {"object": "response", "status": "completed", "usage": {"output_tokens": 9}}
+    text = {"type": "message", "content": [{"type": "output_text", "text": "word " * TAIL}]}
+    last = {"type": "response.completed", "response": response | {"output": [text]}}
+    lines = [json.dumps(each).encode() for each in [delta] * (MAX_FRAMES + 9) + [last]]
+    facts = read_reply(b"".join(b"data: %b\n\n" % line for line in lines)).facts
+    assert (facts.finishes, facts.output_tokens, facts.early) == (("completed",), 9, False)
+
+
+def test_after_a_fault_the_facts_are_not_known_and_the_reply_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read = TurnReader()
+    frame = Frame(sse([chunk({"content": "Hi"})], done=False))
+    assert read.take(frame, [frame]) is None and read.knows
+    monkeypatch.setattr(read.client, "frame", None)
+    assert read.take(frame, [frame]) is None
+    assert not read.knows and isinstance(read.fault, TypeError)
+
+
+def test_an_error_of_ours_is_not_the_upstreams() -> None:
+    pipeline = RepairPipeline(
+        ChatStreamRepair(DeclaredTools({}), Policy(), Evidence(), 1), Evidence(), breaks=False
+    )
+    pipeline.feed(sse([chunk({"content": "Hi"})], done=False))
+    assert b"server_error" in pipeline.break_off("It broke off.")
+    assert pipeline.read.upstream.facts.error_code == ""
+    assert pipeline.read.client.facts.error_code == "server_error"

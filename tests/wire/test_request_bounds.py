@@ -1,0 +1,113 @@
+"""A request is read within bounds; what is beyond one is refused before it costs anything."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.wire import request_bounds
+from dragoman.wire.json_codec import MAX_NESTING, NotJson
+from dragoman.wire.request_bounds import (
+    MAX_BODY,
+    MAX_ITEMS,
+    MAX_TOOLS,
+    MAX_VALUES,
+    TooLarge,
+)
+from dragoman.wire.slices import drained
+
+
+def load_request(body: bytes) -> Any:
+    return drained(request_bounds.load_request(body))
+
+
+TOOL = {"type": "function", "name": "bash"}
+NAMESPACE = {"type": "namespace", "name": "n", "tools": [TOOL] * 999}
+
+
+def text(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"input": "x" * (MAX_BODY - 12)},
+        {"input": "a, [b] {c} \\ \"d\"\n" * 100_000},
+        {"input": "\\" * 4_000_000 + "," * MAX_VALUES},
+        [0] * (MAX_VALUES - 1),
+        {"input": [{}] * MAX_ITEMS},
+        {"messages": [{"content": [{}] * MAX_ITEMS}] * 3},
+        {"tools": [TOOL] * MAX_TOOLS},
+        {"tools": [NAMESPACE, NAMESPACE]},
+    ],
+    ids=["bytes", "marks in text", "backslashes", "values", "items", "parts", "tools", "namespace"],
+)  # fmt: skip
+def test_what_is_within_the_bounds_is_read(value: Any) -> None:
+    assert load_request(text(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("body", "bound"),
+    [
+        (text({"input": "x" * MAX_BODY}), "33,554,432 bytes, decompressed"),
+        (text([0] * (MAX_VALUES + 1)), "400,000 JSON values"),
+        (b"[" * (MAX_VALUES + 1), "400,000 JSON values"),
+        (b'["' + b"x," * MAX_VALUES + b'"' + b",[]" * MAX_VALUES + b"]", "400,000 JSON values"),
+        (b'["\\\\"' + b",0" * (MAX_VALUES + 1) + b"]", "400,000 JSON values"),
+        (b'["' + b"," * MAX_VALUES + b'"' + b'""' * 5 * MAX_VALUES, "400,000 JSON values"),
+        (json.dumps([0] * (MAX_VALUES + 1)).encode("utf-16"), "400,000 JSON values"),
+        (text({"input": [{}] * (MAX_ITEMS + 1)}), "20,000 items in 'input'"),
+        (text({"messages": [{}] * (MAX_ITEMS + 1)}), "20,000 items in 'messages'"),
+        (text({"messages": [{"tool_calls": [0] * (MAX_ITEMS + 1)}]}), "20,000 parts in an item"),
+        (text({"tools": [TOOL] * (MAX_TOOLS + 1)}), "2,000 tools"),
+        (text({"functions": [TOOL] * (MAX_TOOLS + 1)}), "2,000 tools"),
+        (text({"tools": [NAMESPACE] * 3}), "2,000 tools"),
+        (text({"tools": [TOOL], "input": [{"tools": [TOOL] * MAX_TOOLS}]}), "2,000 tools"),
+    ],
+)
+def test_what_is_beyond_a_bound_is_refused_by_its_name(body: bytes, bound: str) -> None:
+    with pytest.raises(TooLarge, match=bound) as refused:
+        load_request(body)
+    assert (refused.value.status, refused.value.code) == (413, "request_too_large")
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"{}{}", b"[" * MAX_NESTING * 2 + b"]" * MAX_NESTING * 2]
+)
+def test_what_is_not_json_is_told_apart(body: bytes) -> None:
+    with pytest.raises(NotJson):
+        load_request(body)
+
+
+def values_in(value: Any) -> int:
+    """Members, and arrays and objects once more: what commas and brackets show."""
+    if isinstance(value, (list, dict)):
+        members = value.values() if isinstance(value, dict) else value
+        return 1 + max(len(value) - 1, 0) + sum(values_in(m) for m in members)
+    return 0
+
+
+STRINGS = st.text(st.sampled_from('a,[{"\\\n'), max_size=6)
+VALUES = st.recursive(
+    STRINGS | st.integers(),
+    lambda members: st.lists(members, max_size=5) | st.dictionaries(STRINGS, members, max_size=5),
+    max_leaves=20,
+)
+
+
+@given(value=VALUES, window=st.sampled_from([7, 64 * 1024]))
+def test_what_stands_in_strings_does_not_count(value: Any, window: int) -> None:
+    counted = values_in(value) + 1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(request_bounds, "_WINDOW", window)
+        patch.setattr(request_bounds, "MAX_VALUES", max(counted, 40))
+        assert load_request(text(value)) == value
+        if counted > 40:
+            patch.setattr(request_bounds, "MAX_VALUES", counted - 1)
+            with pytest.raises(TooLarge):
+                load_request(text(value))
