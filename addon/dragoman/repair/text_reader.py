@@ -77,7 +77,7 @@ class TextReader:
             rule = self._rules(marker.format)
             code, quoted = self._state.code, bool(self._state.begin_is_text)
             quoted |= code.quotation(marks=False).by_lines
-            if quoted or self._why_text(marker, rule, is_open=_is_open(code)):
+            if quoted or self._why_text(marker, rule, is_open=code.is_open()):
                 self._leave(marker, IN_CODE)
             else:
                 self._drop(marker, rule, "stray")
@@ -98,7 +98,7 @@ class TextReader:
                 self.give(text)
                 marker = marker.moved(-text)
             rule, code = self._rules(marker.format), self._code_before(marker)
-            is_open = _is_open(code)
+            is_open = code.is_open()
             if why := self._why_text(marker, rule, is_open=is_open):
                 self._leave(marker, why)
                 continue
@@ -212,8 +212,3 @@ class TextReader:
         self._state.add(Dropped(f"{what} {marker.name}"))
         self.fresh |= marker.kind is None
         return True
-
-
-def _is_open(code: MarkdownCode) -> bool:
-    """Whether code is open for certain."""
-    return code.is_open() and not code.inline
