@@ -57,7 +57,7 @@ _QUOTED = re.compile(r'(?<![0-9])"(?=\S|\s*\Z)[^"]*("?)')
 before a blank it closes."""
 _OPENING_MARK = re.compile(r"""(?:^|[\s(\[{:=,–—-])(['‘‹])\Z""")
 _SINGLE_MARKS = {"'": "'", "‘": "’", "‹": "›"}
-_OPENING = re.compile(f'["`<{"".join([*_MARKS, *_SINGLE_MARKS])}]')
+_OPENING = re.compile(f'["`{"".join([*_MARKS, *_SINGLE_MARKS])}]|<(?:pre|code)', re.IGNORECASE)
 _CLOSING_TAGS = re.compile(r"(?:\s*</[\w:-]{1,40}>)*\s*")
 _CLOSING_TAG_SO_FAR = re.compile(r"<(?:/[\w:-]{0,40})?")
 AFTER_LIMIT = 2048

@@ -59,9 +59,10 @@ class ScanState:
 
     def find(self, text: str) -> MarkerMatch | None:
         """The first marker in a text."""
-        if not self.formats.may_begin_in(text):
+        begin = self.formats.begins_at(text)
+        if begin == len(text):
             return None
-        marker = self.formats.find(text, likenesses=self._likenesses)
+        marker = self.formats.find(text, begin, likenesses=self._likenesses)
         for each, count in list(self._likenesses.items()):
             if count > MAX_LIKENESSES:
                 self._give_up(each)

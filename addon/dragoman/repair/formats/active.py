@@ -78,6 +78,14 @@ class ActiveFormats:
                 return True
         return False
 
+    def begins_at(self, text: str) -> int:
+        """Before which place none does; `text` is searched for the beginnings of all once."""
+        at = len(text)
+        for first, search in self._in_text:
+            if first in text and (found := search(text, 0, at)) is not None:
+                at = found.start()
+        return at
+
     def find(
         self, text: str, start: int = 0, *, likenesses: Counter[LeakFormat] | None = None
     ) -> MarkerMatch | None:
@@ -103,9 +111,11 @@ class ActiveFormats:
     def unfinished(self, text: str) -> int:
         """How many characters at the end of `text`, which holds no marker, may be the start of
         one."""
-        if not self.may_begin_in(text[-TAG_LIMIT:]):
+        end = text[-TAG_LIMIT:]
+        begin = len(text) - len(end) + self.begins_at(end)
+        if begin == len(text):
             return 0
-        return max(each.markers.unfinished(text) for each in self._formats)
+        return max(each.markers.unfinished(text, begin) for each in self._formats)
 
 
 @lru_cache(maxsize=64)
