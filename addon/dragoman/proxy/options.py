@@ -121,8 +121,8 @@ _OPTIONS = {
     ),
     "dragoman_formats": _Option(
         "auto",
-        "Formats of leaked tool calls that are looked for: 'auto' for all that the model may write; "
-        f"'all'; or names joined by commas, of {_FORMATS}.",
+        "Formats of leaked tool calls that are looked for: 'auto' for those that the model may "
+        f"write; 'all'; or names joined by commas, of {_FORMATS}.",
         _checked(
             FormatChoice.of, f"auto, to all, or to one or more of {_FORMATS}, joined by commas"
         ),
