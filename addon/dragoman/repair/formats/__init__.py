@@ -12,11 +12,14 @@ from functools import cache
 
 from ..model_family import VENDORS, families_of
 from .active import ActiveFormats
+from .bracketed import GEMMA, LFM2, MINIMAX_ARROWS
 from .deepseek import DEEPSEEK
 from .enclosed_json import (
     CALLING_TOOL,
     DOUBAO,
+    GEMMA_JSON,
     GRANITE,
+    LFM2_JSON,
     LLAMA,
     MINIMAX_TEXT,
     NEMOTRON,
@@ -52,6 +55,11 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     DOUBAO: frozenset({"seed"}),
     TOOLS: frozenset({"qwen"}),
     MINIMAX_TEXT: frozenset({"minimax"}),
+    MINIMAX_ARROWS: frozenset({"minimax"}),
+    GEMMA: frozenset({"gemma"}),
+    GEMMA_JSON: frozenset({"gemma"}),
+    LFM2: frozenset({"lfm"}),
+    LFM2_JSON: frozenset({"lfm"}),
     CALLING_TOOL: frozenset(),
 }
 """Each format with the model families that write it (`model_family`)."""
