@@ -16,7 +16,8 @@ from .call_rule import CallRule, Rules
 from .declared_tools import DeclaredTools
 from .events import Dropped, LeftAsText, Text
 from .formats import lone_at_end
-from .formats.protocol import MarkerMatch
+from .formats.json_alone import JSON_ALONE
+from .formats.protocol import LeakFormat, MarkerMatch
 from .markdown import MarkdownCode, Quotation
 from .scan_state import AFTER_ALL_CALLS, ScanState
 
@@ -70,7 +71,8 @@ class TextReader:
         formats = self._state.formats
         after_call = self._state.called and self.fresh
         before = "" if after_call else self._state.code.tail
-        marker = formats.find(self.buffer) or lone_at_end(self.buffer, before, formats)
+        strays = [each for each in formats if self._takes_out(each, self._rules(each))]
+        marker = formats.find(self.buffer) or lone_at_end(self.buffer, before, strays)
         if marker is not None:  # nothing came after it
             self.give(marker.start)
             marker = marker.moved(-marker.start)
@@ -127,6 +129,13 @@ class TextReader:
             return None
         state, buffer = self._state, self.buffer
         marker = state.find(buffer)
+        if (
+            self.fresh
+            and JSON_ALONE in state.formats
+            and not (state.called or state.code.tail.strip())
+        ):
+            alone = JSON_ALONE.at_start(buffer)
+            marker = alone if alone and not (marker and marker.start <= alone.end) else marker
         end = marker.start if marker else len(buffer) - state.formats.unfinished(buffer)
         if marker is None and not self._must_wait(buffer[:end]):
             self.give(end)
@@ -139,7 +148,8 @@ class TextReader:
         self._end_channel(marker)
         may_be = quotation if quotation and not is_open else None
         in_code = (may_be is None and is_open) or (rule.quoted_last and quotation.in_element)
-        candidate = Candidate(in_code, may_be, self._state.code, self.buffer[: marker.start])
+        before = self.buffer[: marker.start]
+        candidate = Candidate(in_code, may_be, self._state.code, before, alone=marker.alone)
         candidate.add(self.buffer)
         return candidate
 
@@ -186,9 +196,15 @@ class TextReader:
 
     def _leave(self, marker: MarkerMatch, why: str) -> None:
         """The marker is text."""
+        if marker.alone:
+            self.give(marker.end)
+            self.fresh = False
+            return
         self._state.add_in_vain(marker.format)
         self.give(marker.end)
         self._state.add(LeftAsText(marker.name, why))
+        if why is AFTER_ALL_CALLS:
+            self._state.give_up_all()
         if marker.opens_call or marker.within_call:
             self._state.begin_is_text.add(marker.format)
 
@@ -203,8 +219,7 @@ class TextReader:
 
     def _drop(self, marker: MarkerMatch, rule: CallRule, what: str) -> bool:
         """Whether a marker that begins no call is taken out; else it is text."""
-        may_be = rule.strays or marker.format in self._state.called_in
-        if marker.within_call or not may_be:
+        if marker.within_call or not self._takes_out(marker.format, rule):
             self._leave(marker, ALONE)
             return False
         self._state.add_in_vain(marker.format)
@@ -212,3 +227,7 @@ class TextReader:
         self._state.add(Dropped(f"{what} {marker.name}"))
         self.fresh |= marker.kind is None
         return True
+
+    def _takes_out(self, leak_format: LeakFormat, rule: CallRule) -> bool:
+        """Whether the stray markers of a format are taken out."""
+        return rule.strays or leak_format in self._state.called_in

@@ -6,16 +6,30 @@ A new one is a file here that keeps the promises of `protocol`, and a row below.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 
 from ..model_family import VENDORS, families_of
 from .active import ActiveFormats
+from .bracketed import GEMMA, LFM2, MINIMAX_ARROWS
 from .deepseek import DEEPSEEK
+from .enclosed_json import (
+    CALLING_TOOL,
+    DOUBAO,
+    GEMMA_JSON,
+    GRANITE,
+    LFM2_JSON,
+    LLAMA,
+    MINIMAX_TEXT,
+    NEMOTRON,
+    TOOLS,
+)
 from .glm import GLM
 from .harmony import HARMONY, HARMONY_STRIPPED
 from .hermes import HERMES
 from .invoke import DSML, MINIMAX_M2
+from .json_alone import JSON_ALONE
 from .kimi_k2 import KIMI_K2
 from .kimi_k3 import KIMI_K3
 from .minimax_m3 import MINIMAX_M3
@@ -29,13 +43,26 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     DSML: frozenset({"deepseek"}),
     DEEPSEEK: frozenset({"deepseek"}),
     HERMES: frozenset({"hermes", "qwen"}),
-    QWEN: frozenset({"qwen"}),
+    QWEN: frozenset({"qwen", "seed"}),
     GLM: frozenset({"glm"}),
     MINIMAX_M2: frozenset({"minimax", "deepseek"}),
     MINIMAX_M3: frozenset({"minimax"}),
     HARMONY: frozenset({"gpt-oss"}),
     HARMONY_STRIPPED: frozenset({"gpt-oss"}),
     MISTRAL: frozenset({"mistral"}),
+    NEMOTRON: frozenset({"nemotron"}),
+    LLAMA: frozenset({"llama"}),
+    GRANITE: frozenset({"granite"}),
+    DOUBAO: frozenset({"seed"}),
+    TOOLS: frozenset({"qwen"}),
+    MINIMAX_TEXT: frozenset({"minimax"}),
+    MINIMAX_ARROWS: frozenset({"minimax"}),
+    GEMMA: frozenset({"gemma"}),
+    GEMMA_JSON: frozenset({"gemma"}),
+    LFM2: frozenset({"lfm"}),
+    LFM2_JSON: frozenset({"lfm"}),
+    CALLING_TOOL: frozenset(),
+    JSON_ALONE: frozenset({"qwen", "hermes", "mistral", "llama", "gemma", "granite"}),
 }
 """Each format with the model families that write it (`model_family`)."""
 _LONE = {
@@ -51,8 +78,11 @@ _LONE = {
 FORMATS: tuple[LeakFormat, ...] = tuple(REGISTRY)
 NAMES = tuple(dict.fromkeys(each.name for each in FORMATS))
 _ALWAYS = frozenset({"kimi"})
-"""Families whose formats are looked for whatever the model: routers rename it."""
-_WITH_FORMAT = frozenset().union(*REGISTRY.values())
+"""Families whose formats are looked for even with a vendor's own model: routers rename it."""
+_BY_FAMILY = (HARMONY_STRIPPED, JSON_ALONE)
+"""Formats that are looked for with the models of their families alone; JSON also with a model of
+no known family, which most often runs on somebody's own computer."""
+_FAMILIES = frozenset().union(*REGISTRY.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,22 +119,24 @@ class FormatChoice:
         return _active(FORMATS if self.formats is None else self.formats)
 
     def active(self, requested: str, replied: str = "") -> ActiveFormats:
-        """The formats that are looked for if the request and the reply name these models: those of
-        the families of either.  A model whose family has no format of its own, and is no
-        vendor's, may write any."""
+        """The formats that are looked for if the request and the reply name these models: models
+        write each other's, so nearly all; but of one that is a vendor's own only those of the
+        families of either name."""
         if self.formats is not None:
             return _active(self.formats)
-        families = families_of(requested)
-        if not families & (_WITH_FORMAT | VENDORS):
-            return ALL
-        families |= families_of(replied) | _ALWAYS
-        return _active(tuple(each for each, own in REGISTRY.items() if own & families))
+        families = families_of(requested, replied)
+        if families & VENDORS:
+            families |= _ALWAYS
+            return _active(tuple(each for each, own in REGISTRY.items() if own & families))
+        others = [each for each in FORMATS if not (REGISTRY[each] & families)]
+        left_out = {each for each in _BY_FAMILY if families or each is not JSON_ALONE} & {*others}
+        return _active(tuple(each for each in FORMATS if each not in left_out))
 
     def prepare(self) -> None:
         """Compile what replies need, whatever the model: some 60 ms that no reply has to wait."""
         for choice in (self, AUTO):
             _active(FORMATS if choice.formats is None else choice.formats)
-        for family in _WITH_FORMAT:
+        for family in _FAMILIES:
             self.active(family)
 
 
@@ -116,12 +148,13 @@ def _active(formats: tuple[LeakFormat, ...]) -> ActiveFormats:
     return ActiveFormats(formats)
 
 
-ALL = _active(tuple(each for each in FORMATS if each is not HARMONY_STRIPPED))
+ALL = AUTO.active("")
 """The formats that are looked for if the model is not known."""
 
 
-def lone_at_end(text: str, before: str, formats: ActiveFormats) -> MarkerMatch | None:
-    """The tag with which a text ends, if nothing but a call was meant by it, and it is alone: a
+def lone_at_end(text: str, before: str, formats: Collection[LeakFormat]) -> MarkerMatch | None:
+    """The tag of one of these formats with which a text ends, if nothing but a call was meant by
+    it, and it is alone: a
     closing tag after a tag or JSON is the end of a damaged call, as the end of the text `before`
     it shows."""
     for leak_format, tag in _LONE.items():

@@ -48,9 +48,9 @@ class ActiveFormats:
     def __iter__(self) -> Iterator[LeakFormat]:
         return iter(self._formats)
 
-    def without(self, other: LeakFormat) -> ActiveFormats:
-        """All but this one."""
-        return _active(tuple(each for each in self._formats if each is not other))
+    def without(self, *others: LeakFormat) -> ActiveFormats:
+        """All but these."""
+        return _active(tuple(each for each in self._formats if each not in others))
 
     @cached_property
     def _in_json(self) -> list[tuple[int, Callable[[bytes], re.Match[bytes] | None]]]:
