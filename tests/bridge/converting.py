@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import pytest
 
@@ -14,9 +15,9 @@ from dragoman.bridge.request.convert import Conversion, convert_request
 from dragoman.bridge.turn_context import Tool
 from dragoman.notes import Evidence
 from dragoman.wire.errors import Refused
-from dragoman.wire.slices import drained
 
 Json = dict[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,16 @@ class Converted:
     def functions(self) -> dict[str, Json]:
         """The chat functions by name."""
         return {tool["function"]["name"]: tool["function"] for tool in self.chat.get("tools", [])}
+
+
+def drained(work: Generator[None, None, T]) -> T:
+    """The result of work that lets others run in between."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 def convert(body: object, **options: Any) -> Conversion:

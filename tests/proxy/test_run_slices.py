@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from mitmproxy.test import taddons
@@ -13,7 +13,6 @@ from mitmproxy.test import taddons
 from dragoman.proxy import run_slices
 from dragoman.proxy.addon import Dragoman
 from dragoman.proxy.run_slices import in_slices
-from dragoman.wire.slices import Slices
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +29,7 @@ def test_everything_is_rarely_collected_while_work_is_done_and_until_its_result_
     usual = gc.get_threshold()
     gc.collect()
 
-    def work() -> Slices[object]:
+    def work() -> Generator[None, None, object]:
         time.sleep(0.002)  # longer than one slice
         yield
         during = gc.get_threshold()[2]

@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
+from collections.abc import Generator
 from typing import TypeVar
 
 from mitmproxy import http
-
-from ..wire.slices import Slices
 
 T = TypeVar("T")
 SLICE = 0.005
@@ -32,7 +31,7 @@ class ClientLeft(Exception):  # noqa: N818 - the name says what has happened
     """The result is not wanted any more."""
 
 
-async def in_slices(work: Slices[T], flow: http.HTTPFlow | None) -> T:
+async def in_slices(work: Generator[None, None, T], flow: http.HTTPFlow | None) -> T:
     """The result of work for a flow; short work is done at once. Raises `ClientLeft`, as mitmproxy
     lets a hook continue when its client has left; never without a flow."""
     pause = time.perf_counter() + SLICE
