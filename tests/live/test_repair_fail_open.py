@@ -112,7 +112,7 @@ STREAM_STAGES = [
     "proxy.flows.repair_reply:tools_of",
     "proxy.flows.live_stream:decoder_for",
     "proxy.flows.repair_reply:RepairStream",
-    "proxy.flows.cure_flow:load_request",
+    "proxy.flows.cure_flow:request_value",
     "proxy.flows.cure_flow:History.of",
     "proxy.flows.cure_flow:asker_of",
     "bridge.cure.tool_names:ToolNames.restored",

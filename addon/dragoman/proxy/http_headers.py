@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from mitmproxy import http
 
-from ..wire.request_bounds import BYTES, MAX_BODY, TooLarge
+from ..wire.request_bounds import BYTES, MAX_BODY, TooLarge, check_size, load_request
 from .content_decoding import MAX_REPLY, CutOffError, TooLargeError, decode
 
 EVENT_STREAM = "text/event-stream"
@@ -51,6 +52,16 @@ async def request_body(request: http.Request) -> bytes:
     except CutOffError:
         pass
     return b"".join(pieces)
+
+
+async def request_value(body: bytes) -> Any:
+    """The JSON value of a request's body.  Others have their turn before and after it is read.
+    Raises `TooLarge` and `NotJson`."""
+    check_size(body)
+    await asyncio.sleep(0)
+    value = load_request(body)
+    await asyncio.sleep(0)
+    return value
 
 
 def set_event_stream(response: http.Response) -> None:

@@ -31,14 +31,17 @@ class TooLarge(Refused):
         super().__init__(message, code="request_too_large", status=413)
 
 
-def load_request(body: bytes) -> Any:
-    """The value of a request's body.  Raises `TooLarge`, before it reads too many values, and
-    `NotJson`."""
+def check_size(body: bytes) -> None:
+    """Raises `TooLarge` for a request's body of too many bytes or values."""
     if len(body) > MAX_BODY:
         raise TooLarge(BYTES)
     # A NUL is of another encoding than UTF-8, whose quotes are not counted here.
     if marks_in(body) > MAX_VALUES and (b"\0" in body or _has_too_many_values(body)):
         raise TooLarge(f"{MAX_VALUES:,} JSON values")
+
+
+def load_request(body: bytes) -> Any:
+    """The value of a body whose size was checked.  Raises `TooLarge` and `NotJson`."""
     value = loads(body, checks=False)
     if nesting_exceeds(value, MAX_NESTING):
         raise NotJson(f"nested more than {MAX_NESTING} levels deep")

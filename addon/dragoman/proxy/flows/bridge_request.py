@@ -6,7 +6,6 @@ to files and shown to people.
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import logging
 import re
@@ -41,11 +40,10 @@ from ...stored.store import StoreError
 from ...stored.stored_response import resolved_items
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, NotJson, dumps
-from ...wire.request_bounds import load_request
 from ..content_decoding import DecodingError, UnknownEncodingError
 from ..decision import Decision
 from ..error_responses import error_response, refusal
-from ..http_headers import encoding_of, request_body, set_json
+from ..http_headers import encoding_of, request_body, request_value, set_json
 from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import ClientRequest
 from ..options import Settings
@@ -186,7 +184,7 @@ class BridgeRequests:
         evidence.note("bridged:", "it was when it ran first")
         client = replace(client, dialect=dialect or client.dialect)
         try:
-            body = without_stored(_loaded(client.resumes or client.body, evidence))
+            body = without_stored(await _loaded(client.resumes or client.body, evidence))
             whole = _WholeRequest(client.body, body, [], body)
             _, turn, _ = await in_slices(_converted(whole, settings, evidence), flow)
             tools = declared((await read_request(flow.request)).tools)
@@ -237,8 +235,7 @@ class BridgeRequests:
         """Raises `Refused` and `StoreError`."""
         request, store = flow.request, self._store
         received = await _received(request)
-        body = _loaded(received, evidence)
-        await asyncio.sleep(0)
+        body = await _loaded(received, evidence)
         if not store.opened or not isinstance(body, dict):
             return _WholeRequest(received, body)
         asker = asker_of(request)
@@ -310,10 +307,10 @@ async def _received(request: http.Request) -> bytes:
         raise Refused(f"The compressed request body is unusable: {error}.") from None
 
 
-def _loaded(received: bytes, evidence: Evidence) -> Any:
+async def _loaded(received: bytes, evidence: Evidence) -> Any:
     """The request's JSON value in the form of the Responses API; raises `Refused`."""
     try:
-        value = load_request(received)
+        value = await request_value(received)
     except NotJson:
         raise Refused("The request body is not valid JSON.", code="invalid_json") from None
     return formed(value, evidence)

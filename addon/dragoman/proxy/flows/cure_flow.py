@@ -31,12 +31,11 @@ from ...wire.reply_reader import ChoiceTurn, read_reply
 from ...wire.request_bounds import (
     MAX_VALUES,
     TooLarge,
-    load_request,
     marks_in,
 )
 from ..body_clues import MAX_ERROR
 from ..content_decoding import DecodingError
-from ..http_headers import body_of, request_body, set_json
+from ..http_headers import body_of, request_body, request_value, set_json
 from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import recorder_of
 from ..options import Settings
@@ -239,9 +238,7 @@ async def _read(request: http.Request) -> tuple[bytes, Any]:
     """The body of a request, and its value if it may be for a model whose hosts refuse something;
     raises `TooLarge`, `NotJson` and `DecodingError`."""
     body = await request_body(request)
-    value = load_request(body) if may_be_strict(body) else None
-    await asyncio.sleep(0)  # others have their turn
-    return body, value
+    return body, await request_value(body) if may_be_strict(body) else None
 
 
 async def _strict_request(request: http.Request, *, renames: bool) -> _StrictRequest | None:

@@ -23,7 +23,7 @@ from ...repair.declared_tools import DeclaredTools
 from ...repair.pipeline import RepairPipeline, StreamRepair, Untouched
 from ...wire.chat_end import EARLY, TAIL, broken_off, has_ended
 from ...wire.json_codec import NotJson
-from ...wire.request_bounds import TooLarge, load_request
+from ...wire.request_bounds import TooLarge
 from ...wire.sse import HEARTBEAT, is_event_stream
 from ..content_decoding import MAX_REPLY, DecodingError, decoder_for, is_unreadable
 from ..error_responses import unreachable
@@ -33,6 +33,7 @@ from ..http_headers import (
     encoding_of,
     media_type,
     request_body,
+    request_value,
     set_stream_framing,
 )
 from ..observe.monitor import FlowMonitor, name_of
@@ -247,7 +248,7 @@ async def read_request(request: http.Request) -> ReadRequest:
     """What is unreadable declares nothing.  Raises `TooLarge`."""
     value = None
     with suppress(NotJson, DecodingError):
-        value = load_request(await request_body(request) or b"null")
+        value = await request_value(await request_body(request) or b"null")
     tools = tools_of(value, native=route_of(request).gives_response)
     stream = bool(value.get("stream")) if isinstance(value, dict) else None
     return ReadRequest(stream, tools)
