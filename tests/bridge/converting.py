@@ -20,6 +20,16 @@ Json = dict[str, Any]
 T = TypeVar("T")
 
 
+def drained(work: Generator[None, None, T]) -> T:
+    """The result of work that is done at once."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
 @dataclass(frozen=True)
 class Converted:
     """A converted request: the chat body, the tools by upstream name, the evidence."""
@@ -37,16 +47,6 @@ class Converted:
     def functions(self) -> dict[str, Json]:
         """The chat functions by name."""
         return {tool["function"]["name"]: tool["function"] for tool in self.chat.get("tools", [])}
-
-
-def drained(work: Generator[None, None, T]) -> T:
-    """The result of work that lets others run in between."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            result: T = end.value
-            return result
 
 
 def convert(body: object, **options: Any) -> Conversion:
