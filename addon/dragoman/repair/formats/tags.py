@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -134,6 +134,13 @@ class TagTable:
     """Whether the type in an argument's tag counts more than the schema's."""
     nested: bool = False
     """Whether a value may be made of elements (`elements`), which have an argument's tags."""
+
+    def tags_of(self, text: str) -> Iterator[Tag]:
+        """The tags in a text that may end a value, or be quoted in it."""
+        at = 0
+        while match := self.in_value.find(text, at):
+            yield self.read(match)
+            at = match.end()
 
     def following(self, text: str, at: int) -> tuple[Tag | Follows, int]:
         """What follows in a text after white space, and where."""
