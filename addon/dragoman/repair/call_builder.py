@@ -83,9 +83,9 @@ class CallBuilder:
 
     @property
     def writes(self) -> bool:
-        """Whether the open leaked call leaves as it arrives."""
+        """Whether the open leaked call, if it has begun, leaves as it arrives."""
         leaked = self._leaked
-        return leaked is not None and leaked.held is None and not leaked.left_out
+        return leaked is None or (leaked.held is None and not leaked.left_out)
 
     @property
     def remembered(self) -> int:
