@@ -245,8 +245,7 @@ class CallText:
     def _begins_with_tag(self, argument: Argument) -> bool:
         """Whether a value begins with part of the call's own tags."""
         table = self._table
-        if (match := table.tags.match(argument.text)) is not None:
-            tag = table.read(match)
+        if (tag := table.tags.tag_at(argument.text, 0)) is not None:
             doubled = tag.kind is TagKind.ARGUMENT and tag.name == argument.key and argument.key
             if doubled or tag.kind in (TagKind.VALUE, TagKind.KEY_END):
                 return True

@@ -36,9 +36,10 @@ _BARE_CALL_SO_FAR = re.compile(rf"(?P<name>{WORD}+)\s*+(?:```\w*+\s*+|`{{1,2}})?
 
 def tagged(name: str, beginnings: tuple[str, ...], table: TagTable) -> LeakFormat:
     """A format whose calls always begin with a tag."""
+    markers = table.in_text or table.tags
 
     def meaning(leak_format: LeakFormat, found: re.Match[str]) -> MarkerMatch | None:
-        tag = table.read(found)
+        tag = markers.read(found)
         is_opener = tag.kind in (TagKind.SECTION, TagKind.CALL)
         if not (table.strays or is_opener or tag.kind is TagKind.SECTION_END):
             return None
@@ -50,8 +51,7 @@ def tagged(name: str, beginnings: tuple[str, ...], table: TagTable) -> LeakForma
         part = tag.kind in PARTS
         return MarkerMatch(leak_format, name, tag.start, tag.end, is_opener, tool, kind, part)
 
-    markers, parser = table.in_text or table.tags, partial(HeldCalls, table)
-    return LeakFormat(name, beginnings, markers, parser, meaning)
+    return LeakFormat(name, beginnings, markers, partial(HeldCalls, table), meaning)
 
 
 class HeldCalls(LeakParser):

@@ -8,8 +8,6 @@ as many tags: so the whole costs what its length costs, and more text never chan
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ..declared_tools import DeclaredTools
 from ..events import Arguments, CallEnd, Damaged, Dropped
 from .call_text import CallHead, CallText, Reading
@@ -25,7 +23,9 @@ def read_call(text: str, name: str, table: TagTable, tools: DeclaredTools) -> st
     """The arguments of a call of this tool, as JSON, from the text after its head; None if it is
     damaged, or does not end with the text."""
     head = CallHead(table, name, tools)
-    reading = CallText(text, list(table.tags_of(text)), head, ended=True, whole=True).read()
+    reading = CallText(
+        text, list(table.in_value.tags_in(text)), head, ended=True, whole=True
+    ).read()
     return reading.json if reading and not text[reading.end :].strip() else None
 
 
@@ -68,12 +68,12 @@ class TaggedCall(CallArguments):
 
     def _settle(self) -> None:
         """Find the tags in what has come."""
-        table, end = self._head.table, 0
-        for tag in table.tags_of(self._buffer):
-            end = tag.end
-            self._tags.append(replace(tag, start=tag.start + self._size, end=end + self._size))
+        in_value, end = self._head.table.in_value, 0
+        for tag in in_value.tags_in(self._buffer, self._size):
+            self._tags.append(tag)
             self._may_end = self._may_end or tag.kind not in _WITHIN
-        end = len(self._buffer) - table.in_value.unfinished(self._buffer[end:])
+            end = tag.end - self._size
+        end = len(self._buffer) - in_value.unfinished(self._buffer[end:])
         self._settled.append(self._buffer[:end])
         self._size += end
         self._buffer = self._buffer[end:]
