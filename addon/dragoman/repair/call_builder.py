@@ -202,7 +202,7 @@ class CallBuilder:
     def end(self, end: CallEnd) -> list[Delta]:
         opened = self._open
         if end.cut:
-            self._evidence.note("closed a call that the stream cut off")
+            self._evidence.note("ended within a call")
         elif not end.valid:
             self._evidence.note("passed on arguments that are not JSON")
         if not end.cut and (not end.valid or self._refused(opened)):

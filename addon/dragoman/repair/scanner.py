@@ -20,7 +20,8 @@ text before its argument marker came.
 
 from __future__ import annotations
 
-from .call_reader import HELD_LIMIT, IN_CODE, TOO_LONG, CallReader, Candidate, Outcome
+from ..notes import QUOTED
+from .call_reader import HELD_LIMIT, TOO_LONG, CallReader, Candidate, Outcome
 from .call_rule import Rules
 from .declared_tools import DeclaredTools
 from .events import LeftAsText, ScanEvent, Text
@@ -271,7 +272,7 @@ class Scanner:
         while (candidate := calls.candidate) is not None and candidate.is_quotation:
             rest = calls.parser.rest if calls.parser else self._text.buffer
             if calls.end_quotation(candidate, rest, rest, ended=True):
-                self._refuse(candidate, IN_CODE)
+                self._refuse(candidate, QUOTED)
             self._run()
         while (candidate := calls.candidate) is not None and candidate.until_end:
             if whole and calls.parser is not None and calls.parser.whole:
