@@ -122,6 +122,7 @@ CHOICE = FormatChoice((KIMI_K2, TOY))
 BOTH = CHOICE.active("")
 DSML_LS = '<｜DSML｜parameter name="command" string="true">ls</｜DSML｜parameter>'
 CALL = '[[call]]name=bash;command=echo "<x>" [b][[end]]'
+ALL_BUT_JSON = " ".join(NAMES).replace(" json", "")
 MEANT = '[bash {"command":"echo \\"<x>\\" [b]"}]'
 
 
@@ -205,10 +206,11 @@ def test_of_two_markers_the_first_counts() -> None:
 @pytest.mark.parametrize(
     ("words", "asked", "replied", "names"),
     [
-        ("auto", "moonshotai/Kimi-K3", "", " ".join(NAMES)),
+        ("auto", "moonshotai/Kimi-K3", "", ALL_BUT_JSON),
+        ("auto", "Qwen/Qwen2.5-Coder-32B", "", " ".join(NAMES)),
         ("auto", "openai/gpt-5.5", "", "kimi_k2 kimi_k3"),
-        ("auto", "z-ai/glm-5.2:free", "router/auto", " ".join(NAMES)),
-        ("auto", "openai/gpt-oss-120b", "", " ".join(NAMES)),
+        ("auto", "z-ai/glm-5.2:free", "router/auto", ALL_BUT_JSON),
+        ("auto", "openai/gpt-oss-120b", "", ALL_BUT_JSON),
         (
             "auto",
             "gpt-5.5",
