@@ -40,7 +40,7 @@ from .text_reader import TextReader
 
 _SEEN_AFTER = 256
 """Characters after a marker that distinguish it from another format's."""
-_STEP = 16 * 1024
+_STEP = 32 * 1024
 """Characters that are read at once: what is held is copied with each marker."""
 
 
