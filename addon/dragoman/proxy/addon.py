@@ -35,7 +35,7 @@ from .observe.commands import Commands
 from .observe.metrics import Metrics
 from .observe.monitor import FlowMonitor, name_of
 from .observe.recorder import client_request_of, recorder_of
-from .routes import is_replayed, route_of
+from .routes import is_anthropic, is_replayed, route_of
 from .self_test import SelfTest
 
 logger = logging.getLogger(__name__)
@@ -195,7 +195,9 @@ class Dragoman:
         """Whether the reply to this request, unless bridged, is to be repaired."""
         test = self._decisions.settings.repair
         if test is None:
-            return route_of(flow.request).gives_turn
+            route = route_of(flow.request)
+            anthropic = route.api == "messages" and is_anthropic(flow.request)
+            return route.gives_turn and not anthropic
         # The names of tools are put back whatever a filter says of the reply.
         names = self._cure.tool_names(flow)
         return (names is not None and names.restores) or test(flow)

@@ -3,7 +3,7 @@
 The stages feed it the frames that they have read, so a frame that only continues a text, or the
 arguments of a call, costs next to nothing, and the JSON of any other is parsed once for all.  What
 no stage has read (a reply that merely passed, a body from a file) is fed as bytes.  Chunks of chat
-completions and events of the Responses API may come, and whole replies of both.
+completions and events of Responses and Messages may come, and whole replies of all.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Literal
 
 from ..notes import ReplyFacts, printable
-from . import chat_delta
+from . import chat_delta, messages
 from .chat_calls import Call, CallAssembler, CallDelta, elements, read_delta
 from .chat_text import CONTENT, reasoning
 from .errors import ErrorObject, read_error, unlisted
-from .json_codec import Json, NotJson, loads, objects, string
+from .json_codec import Json, NotJson, dumps, loads, objects, string
 from .responses import DELTAS, is_event
 from .same_frames import SameFrames
 from .sse import Frame, is_event_stream, split
@@ -191,8 +191,13 @@ class ReplyReader:
         error = next(filter(None, map(read_error, where)), None)
         usage = counts(value)
         if usage is not None:
+            if usage.input is None and self._usage is not None:  # Messages say it at the start
+                usage = replace(usage, input=self._usage.input)
             self._usage, self._uncounted = usage, {}
-        has_token, ends, finish = self._event(value) if is_event(value) else self._chunk(value)
+        if messages.is_event(value) or messages.is_message(value):
+            has_token, ends, finish = self._message(value)
+        else:
+            has_token, ends, finish = self._event(value) if is_event(value) else self._chunk(value)
         if error is not None or usage or finish:
             self._error = error
         self._parsed = self._parsed or bool(error) or is_llm(value)
@@ -239,6 +244,34 @@ class ReplyReader:
         for turn in ended:
             turn.taken = True
         return [turn for turn in ended if turn.calls and turn.reasoning]
+
+    # Of the Messages API
+
+    def _message(self, value: Json) -> tuple[bool, bool, bool]:
+        """As `_chunk`, of an event or a whole message."""
+        if messages.is_message(value):
+            found = [self._message(event) for event in messages.events_of(value)]
+            return True, any(ends for _, ends, _ in found), True
+        turn = self._choices.setdefault(0, ChoiceTurn())
+        begun, index = messages.block_begun(value), messages.index_of(value)
+        if isinstance(message := value.get("message"), dict):
+            self._model = string(message.get("model")) or self._model
+        if begun is not None and begun.get("type") == messages.CALL:
+            given = dumps(begun["input"]).decode() if begun.get("input") else ""
+            call = CallDelta(index, string(begun.get("id")), string(begun.get("name")), given)
+            turn.call(call, whole=True)
+            return True, False, False
+        if (arguments := messages.arguments_in(value)) and index is not None:
+            turn.more_arguments(index, arguments)
+        kind, text = messages.text_in(value) or ("", "")
+        if kind == "text" and text.strip():
+            self._answered = "text"
+        elif kind == "thinking" and self._keeps:
+            turn.think(text)
+        reason = messages.stop_reason_in(value)
+        turn.finish, turn.ended = reason or turn.finish, turn.ended or bool(reason)
+        ends = bool(reason and turn.calls and turn.thoughts and not turn.taken)
+        return bool(text or arguments), ends, bool(reason)
 
     # Of the Responses API
 
@@ -424,6 +457,8 @@ def is_llm(value: Json) -> bool:
         isinstance(value.get("choices"), list)
         or value.get("object") == "response"
         or string(value.get("type")).startswith("response.")
+        or messages.is_event(value)
+        or messages.is_message(value)
     )
 
 

@@ -22,6 +22,7 @@ _MEDIA_TOKENS = 1000
 # Anthropic's chat endpoint (cache_read_input_tokens).
 _INPUT = (("prompt_tokens",), ("input_tokens",))
 _OUTPUT = (("completion_tokens",), ("output_tokens",))
+_APART = ("cache_read_input_tokens", "cache_creation_input_tokens")
 _TOTAL = (("total_tokens",),)
 _CACHED = (
     ("prompt_tokens_details", "cached_tokens"),
@@ -53,10 +54,10 @@ class Counts:
 
 
 def counts(value: Mapping[str, Any]) -> Counts | None:
-    """The counts in a chunk, an event or a whole reply of either API: at its top, in a choice
-    (Moonshot) or in an event's response. The last one counts; None if there is none."""
+    """The counts in a chunk, an event or a whole reply of any API: at its top, in a choice
+    (Moonshot) or in an event's response or message. The last one counts; None if there is none."""
     found = _counts(value["usage"]) if value.get("usage") else None
-    for holder in array(value.get("choices")) or (value.get("response"),):
+    for holder in array(value.get("choices")) or (value.get("response"), value.get("message")):
         if isinstance(holder, dict) and holder.get("usage"):
             found = _counts(holder["usage"]) or found
     return found
@@ -66,8 +67,11 @@ def _counts(value: Any) -> Counts | None:
     """None if it holds neither input nor output."""
     if not isinstance(value, dict):
         return None
+    read = _find(value, _INPUT)
+    if read is not None and "prompt_tokens" not in value:  # Anthropic counts these apart
+        read += sum(_find(value, ((name,),)) or 0 for name in _APART)
     found = Counts(
-        input=_find(value, _INPUT),
+        input=read,
         output=_find(value, _OUTPUT),
         total=_find(value, _TOTAL),
         cached=_find(value, _CACHED) or 0,

@@ -25,9 +25,10 @@ from ...repair.call_rule import rules_for
 from ...repair.events import LeftAsText, ScanEvent
 from ...repair.policy import Policy, note_piece
 from ...repair.scanner import Scanner
+from ...wire.chat_end import error_frame
 from ...wire.json_codec import Json, NotJson, dumps, loads, string
 from ...wire.responses import DELTAS, DONES, TERMINALS
-from ...wire.sse import Frame, encode
+from ...wire.sse import HEARTBEAT, Frame, encode
 from .changed_response import ChangedResponse
 from .host_items import HostItems, HostText, PartKey, ScannedText, event_of
 from .request_tools import RequestTools
@@ -59,6 +60,9 @@ class _WaitingFrame:
 
 class ResponsesStreamRepair:
     """Repairs one stream.  `now` (seconds) is the time of its last event, if that is ours."""
+
+    heartbeat = HEARTBEAT
+    error = staticmethod(error_frame)
 
     def __init__(self, tools: RequestTools, policy: Policy, evidence: Evidence, now: int) -> None:
         self._tools = tools

@@ -256,6 +256,7 @@ def read_request(request: http.Request) -> Generator[None, None, ReadRequest]:
     except (NotJson, DecodingError):
         pass
     yield
-    tools = tools_of(value, native=route_of(request).gives_response)
+    route = route_of(request)
+    tools = tools_of(value, "responses" if route.gives_response else route.api)
     stream = bool(value.get("stream")) if isinstance(value, dict) else None
     return ReadRequest(stream, tools)

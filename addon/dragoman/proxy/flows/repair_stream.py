@@ -13,7 +13,6 @@ from functools import partial
 from ...bridge.cure.tool_names import ToolNames
 from ...repair.pipeline import RepairPipeline, StreamRepair
 from ...wire.chat_end import broken_off
-from ...wire.sse import HEARTBEAT
 from ..content_decoding import MAX_REPLY
 from .live_stream import LiveStream, ReplyContext
 
@@ -89,8 +88,8 @@ class RepairStream(LiveStream):
         return self._until_turn_end(sent)
 
     def heartbeat(self) -> bytes:
-        """A comment, between two events: parsers ignore it."""
-        return self._recorded(HEARTBEAT.raw if self._pipeline.may_be_interrupted else b"")
+        """Sent between two events: clients ignore it."""
+        return self._recorded(self._pipeline.heartbeat)
 
     def break_off(self, error: str) -> bytes:
         if self._pipeline.ended:
