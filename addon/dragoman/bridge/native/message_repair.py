@@ -222,7 +222,7 @@ class MessagesStreamRepair:
             self._end_text(whole=True)
             return
         if self._scanner is None:
-            formats = self._policy.formats.active(self._tools.model, self._model)
+            formats = self._policy.formats.active(self._tools.model, self._model, claude=True)
             rules = rules_for(self._tools, self._model)
             self._scanner = Scanner(self._tools, rules, formats)
         self._begins.append(self._length)

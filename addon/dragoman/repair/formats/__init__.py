@@ -15,7 +15,7 @@ from .deepseek import DEEPSEEK
 from .glm import GLM
 from .harmony import HARMONY, HARMONY_STRIPPED
 from .hermes import HERMES
-from .invoke import DSML, MINIMAX_M2
+from .invoke import CLAUDE, DSML, MINIMAX_M2
 from .kimi_k2 import KIMI_K2
 from .kimi_k3 import KIMI_K3
 from .minimax_m3 import MINIMAX_M3
@@ -31,6 +31,7 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     HERMES: frozenset({"hermes", "qwen"}),
     QWEN: frozenset({"qwen"}),
     GLM: frozenset({"glm"}),
+    CLAUDE: frozenset({"anthropic"}),
     MINIMAX_M2: frozenset({"minimax", "deepseek"}),
     MINIMAX_M3: frozenset({"minimax"}),
     HARMONY: frozenset({"gpt-oss"}),
@@ -88,16 +89,17 @@ class FormatChoice:
         """All that may be looked for, whatever the model."""
         return _active(FORMATS if self.formats is None else self.formats)
 
-    def active(self, requested: str, replied: str = "") -> ActiveFormats:
+    def active(self, requested: str, replied: str = "", *, claude: bool = False) -> ActiveFormats:
         """The formats that are looked for if the request and the reply name these models: those of
         the families of either.  A model whose family has no format of its own, and is no
-        vendor's, may write any."""
+        vendor's, may write any.  `claude`: whether that of Claude's models is one of them,
+        whatever the names."""
         if self.formats is not None:
             return _active(self.formats)
         families = families_of(requested)
         if not families & (_WITH_FORMAT | VENDORS):
-            return ALL
-        families |= families_of(replied) | _ALWAYS
+            return _ALL_AND_CLAUDE if claude else ALL
+        families |= families_of(replied) | _ALWAYS | ({"anthropic"} if claude else set())
         return _active(tuple(each for each, own in REGISTRY.items() if own & families))
 
     def prepare(self) -> None:
@@ -116,7 +118,8 @@ def _active(formats: tuple[LeakFormat, ...]) -> ActiveFormats:
     return ActiveFormats(formats)
 
 
-ALL = _active(tuple(each for each in FORMATS if each is not HARMONY_STRIPPED))
+_ALL_AND_CLAUDE = _active(tuple(each for each in FORMATS if each is not HARMONY_STRIPPED))
+ALL = _ALL_AND_CLAUDE.without(CLAUDE)
 """The formats that are looked for if the model is not known."""
 
 

@@ -60,7 +60,8 @@ class ActiveFormats:
         firsts = [(first, tree(rest, r'[\\"]')) for first, rest in by_first(self._beginnings)]
         found = [(first, re.escape(first) + rest) for first, rest in firsts]
         escaped = "|".join(f"(?i:{ord(first):04x}){rest}" for first, rest in firsts)
-        found.append(("\\", rf"\\u(?:{escaped or '(?!)'})"))
+        lines = "".join(rf"|n{rest}" for first, rest in firsts if first == "\n")
+        found.append(("\\", rf"\\(?:u(?:{escaped or '(?!)'}){lines})"))
         return [(first.encode()[0], re.compile(text.encode()).search) for first, text in found]
 
     def may_hold_marker(self, raw: bytes) -> bool:

@@ -33,7 +33,12 @@ _BARE_CALL = re.compile(rf"(?P<name>{WORD}+)\s*+(?P<fence>```\w*+\s*+)?+(?=\{{)"
 _BARE_CALL_SO_FAR = re.compile(rf"(?P<name>{WORD}+)\s*+(?:```\w*+\s*+|`{{1,2}})?+\Z")
 
 
-def tagged(name: str, beginnings: tuple[str, ...], table: TagTable) -> LeakFormat:
+def tagged(
+    name: str,
+    beginnings: tuple[str, ...],
+    table: TagTable,
+    form: type[LeakFormat] = LeakFormat,
+) -> LeakFormat:
     """A format whose calls always begin with a tag."""
 
     def meaning(leak_format: LeakFormat, found: re.Match[str]) -> MarkerMatch | None:
@@ -50,7 +55,7 @@ def tagged(name: str, beginnings: tuple[str, ...], table: TagTable) -> LeakForma
         return MarkerMatch(leak_format, name, tag.start, tag.end, is_opener, tool, kind, part)
 
     markers, parser = table.in_text or table.tags, partial(HeldCalls, table)
-    return LeakFormat(name, beginnings, markers, parser, meaning)
+    return form(name, beginnings, markers, parser, meaning)
 
 
 class HeldCalls(LeakParser):
