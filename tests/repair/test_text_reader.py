@@ -27,6 +27,13 @@ MODELS = {
     "minimax_m3": "minimax-m3",
     "harmony": "gpt-oss-20b",
     "mistral": "mistral-large",
+    "nemotron": "nvidia/nemotron-nano",
+    "llama": "llama-3.3-70b",
+    "granite": "granite-4",
+    "doubao": "doubao-1.5-pro",
+    "tools": "qwen2.5-7b",
+    "minimax_text": "minimax-m2.7",
+    "calling_tool": "gemma-4-31b",
 }
 
 

@@ -121,9 +121,8 @@ _OPTIONS = {
     ),
     "dragoman_formats": _Option(
         "auto",
-        "Formats of leaked tool calls that are looked for: 'auto' for Kimi's and those of the "
-        "model's family, or for all if that is not known; 'all'; or names joined by commas, of "
-        f"{_FORMATS}.",
+        "Formats of leaked tool calls that are looked for: 'auto' for those that the model may "
+        f"write; 'all'; or names joined by commas, of {_FORMATS}.",
         _checked(
             FormatChoice.of, f"auto, to all, or to one or more of {_FORMATS}, joined by commas"
         ),

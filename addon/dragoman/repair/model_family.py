@@ -21,6 +21,12 @@ _FAMILIES: dict[str, re.Pattern[str]] = {
         "gpt-oss": r"gpt[-_ ]?oss",
         "mistral": r"mi[sx]tral|magistral|devstral|codestral|ministral|pixtral|voxtral",
         "hermes": r"hermes",
+        "gemma": r"gemma",
+        "lfm": r"(?:^|[/:])lfm",
+        "llama": r"llama",
+        "nemotron": r"nemotron",
+        "granite": r"granite|(?:^|[/:])phi-?[0-9]",
+        "seed": r"doubao|seed-",
         # Those that run only at their vendor's.
         "openai": r"(?<![a-z])(?:chat)?gpt(?![-_ ]?oss)|(?:^|[/:.@])(?:o[1-9](?![0-9a-z])|codex-)",
         "anthropic": r"claude",
@@ -28,9 +34,8 @@ _FAMILIES: dict[str, re.Pattern[str]] = {
         "xai": r"(?<![a-z])grok",
         # Others on open hosts.
         "open": (
-            r"llama|gemma|(?:^|[/:])phi-?[0-9]|nemotron|command-|granite|(?:^|[/:])step-|ernie"
-            r"|doubao|seed-|longcat|hunyuan|mimo-|internlm|intern-s|(?:^|[/:])yi-|falcon|olmo|jamba"
-            r"|(?:^|[/:.])nova-|exaone|(?:^|[/:])solar|(?:^|[/:])ling-|(?:^|[/:])ring-|(?:^|[/:])lfm"
+            r"command-|(?:^|[/:])step-|ernie|longcat|hunyuan|mimo-|internlm|intern-s|(?:^|[/:])yi-"
+            r"|falcon|olmo|jamba|(?:^|[/:.])nova-|exaone|(?:^|[/:])solar|(?:^|[/:])ling-|(?:^|[/:])ring-"
         ),
     }.items()
 }

@@ -16,7 +16,7 @@ from .call_rule import CallRule, Rules
 from .declared_tools import DeclaredTools
 from .events import Dropped, LeftAsText, Text
 from .formats import lone_at_end
-from .formats.protocol import MarkerMatch
+from .formats.protocol import LeakFormat, MarkerMatch
 from .markdown import MarkdownCode, Quotation
 from .scan_state import AFTER_ALL_CALLS, ScanState
 
@@ -70,7 +70,8 @@ class TextReader:
         formats = self._state.formats
         after_call = self._state.called and self.fresh
         before = "" if after_call else self._state.code.tail
-        marker = formats.find(self.buffer) or lone_at_end(self.buffer, before, formats)
+        strays = [each for each in formats if self._takes_out(each, self._rules(each))]
+        marker = formats.find(self.buffer) or lone_at_end(self.buffer, before, strays)
         if marker is not None:  # nothing came after it
             self.give(marker.start)
             marker = marker.moved(-marker.start)
@@ -203,8 +204,7 @@ class TextReader:
 
     def _drop(self, marker: MarkerMatch, rule: CallRule, what: str) -> bool:
         """Whether a marker that begins no call is taken out; else it is text."""
-        may_be = rule.strays or marker.format in self._state.called_in
-        if marker.within_call or not may_be:
+        if marker.within_call or not self._takes_out(marker.format, rule):
             self._leave(marker, ALONE)
             return False
         self._state.add_in_vain(marker.format)
@@ -212,6 +212,10 @@ class TextReader:
         self._state.add(Dropped(f"{what} {marker.name}"))
         self.fresh |= marker.kind is None
         return True
+
+    def _takes_out(self, leak_format: LeakFormat, rule: CallRule) -> bool:
+        """Whether the stray markers of a format are taken out."""
+        return rule.strays or leak_format in self._state.called_in
 
 
 def _is_open(code: MarkdownCode) -> bool:

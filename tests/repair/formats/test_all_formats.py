@@ -43,6 +43,13 @@ CALLS = {
     "harmony": f"<|channel|>¦commentary to=functions.bash <|constrain|>json<|message|>¦{LS}¦"
     "<|call|>",
     "mistral": f'[TOOL_CALLS]¦[{{"name": "bash", "arguments": {LS}}}]',
+    "nemotron": f'<TOOLCALL>¦[{{"name": "bash", "arguments": {LS}}}]¦</TOOLCALL>',
+    "llama": f'<|python_tag|>¦{{"name": "bash", "parameters": {LS}}}¦<|eom_id|>',
+    "granite": f'<|tool_call|>¦[{{"name": "bash", "arguments": {LS}}}]¦<|/tool_call|>',
+    "doubao": f'<|FunctionCallBegin|>¦[{{"name": "bash", "parameters": {LS}}}]¦<|FunctionCallEnd|>',
+    "tools": f'<tools>¦{{"name": "bash", "arguments": {LS}}}¦</tools>',
+    "minimax_text": f'[TOOL_CALL]¦{{"name": "bash", "arguments": {LS}}}¦[/TOOL_CALL]',
+    "calling_tool": f"[Calling tool:¦ bash({LS}¦)]",
 }
 TAGGED = ("kimi_k3", "dsml", "qwen", "glm", "claude", "minimax_m2", "minimax_m3")
 JSON = sorted(CALLS.keys() - set(TAGGED))

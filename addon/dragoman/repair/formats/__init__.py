@@ -6,12 +6,22 @@ A new one is a file here that keeps the promises of `protocol`, and a row below.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 
 from ..model_family import VENDORS, families_of
 from .active import ActiveFormats
 from .deepseek import DEEPSEEK
+from .enclosed_json import (
+    CALLING_TOOL,
+    DOUBAO,
+    GRANITE,
+    LLAMA,
+    MINIMAX_TEXT,
+    NEMOTRON,
+    TOOLS,
+)
 from .glm import GLM
 from .harmony import HARMONY, HARMONY_STRIPPED
 from .hermes import HERMES
@@ -29,7 +39,7 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     DSML: frozenset({"deepseek"}),
     DEEPSEEK: frozenset({"deepseek"}),
     HERMES: frozenset({"hermes", "qwen"}),
-    QWEN: frozenset({"qwen"}),
+    QWEN: frozenset({"qwen", "seed"}),
     GLM: frozenset({"glm"}),
     CLAUDE: frozenset({"anthropic"}),
     MINIMAX_M2: frozenset({"minimax", "deepseek"}),
@@ -37,6 +47,13 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     HARMONY: frozenset({"gpt-oss"}),
     HARMONY_STRIPPED: frozenset({"gpt-oss"}),
     MISTRAL: frozenset({"mistral"}),
+    NEMOTRON: frozenset({"nemotron"}),
+    LLAMA: frozenset({"llama"}),
+    GRANITE: frozenset({"granite"}),
+    DOUBAO: frozenset({"seed"}),
+    TOOLS: frozenset({"qwen"}),
+    MINIMAX_TEXT: frozenset({"minimax"}),
+    CALLING_TOOL: frozenset(),
 }
 """Each format with the model families that write it (`model_family`)."""
 _LONE = {
@@ -52,8 +69,10 @@ _LONE = {
 FORMATS: tuple[LeakFormat, ...] = tuple(REGISTRY)
 NAMES = tuple(dict.fromkeys(each.name for each in FORMATS))
 _ALWAYS = frozenset({"kimi"})
-"""Families whose formats are looked for whatever the model: routers rename it."""
-_WITH_FORMAT = frozenset().union(*REGISTRY.values())
+"""Families whose formats are looked for even with a vendor's own model: routers rename it."""
+_BY_FAMILY = (HARMONY_STRIPPED, CLAUDE)
+"""Formats that are looked for with the models of their families alone."""
+_FAMILIES = frozenset().union(*REGISTRY.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,23 +109,26 @@ class FormatChoice:
         return _active(FORMATS if self.formats is None else self.formats)
 
     def active(self, requested: str, replied: str = "", *, claude: bool = False) -> ActiveFormats:
-        """The formats that are looked for if the request and the reply name these models: those of
-        the families of either.  A model whose family has no format of its own, and is no
-        vendor's, may write any.  `claude`: whether that of Claude's models is one of them,
-        whatever the names."""
+        """The formats that are looked for if the request and the reply name these models: models
+        write each other's, so nearly all; but of one that is a vendor's own only those of the
+        families of either name.  `claude`: whether Claude's is one of them, whatever the names."""
         if self.formats is not None:
             return _active(self.formats)
-        families = families_of(requested)
-        if not families & (_WITH_FORMAT | VENDORS):
-            return _ALL_AND_CLAUDE if claude else ALL
-        families |= families_of(replied) | _ALWAYS | ({"anthropic"} if claude else set())
-        return _active(tuple(each for each, own in REGISTRY.items() if own & families))
+        families = families_of(requested, replied)
+        written = families | {"anthropic"} if claude else families
+        if families & VENDORS:
+            written |= _ALWAYS
+            return _active(tuple(each for each, own in REGISTRY.items() if own & written))
+        looked_for = (
+            each for each, own in REGISTRY.items() if own & written or each not in _BY_FAMILY
+        )
+        return _active(tuple(looked_for))
 
     def prepare(self) -> None:
         """Compile what replies need, whatever the model: some 60 ms that no reply has to wait."""
         for choice in (self, AUTO):
             _active(FORMATS if choice.formats is None else choice.formats)
-        for family in _WITH_FORMAT:
+        for family in _FAMILIES:
             self.active(family)
 
 
@@ -118,13 +140,13 @@ def _active(formats: tuple[LeakFormat, ...]) -> ActiveFormats:
     return ActiveFormats(formats)
 
 
-_ALL_AND_CLAUDE = _active(tuple(each for each in FORMATS if each is not HARMONY_STRIPPED))
-ALL = _ALL_AND_CLAUDE.without(CLAUDE)
+ALL = AUTO.active("")
 """The formats that are looked for if the model is not known."""
 
 
-def lone_at_end(text: str, before: str, formats: ActiveFormats) -> MarkerMatch | None:
-    """The tag with which a text ends, if nothing but a call was meant by it, and it is alone: a
+def lone_at_end(text: str, before: str, formats: Collection[LeakFormat]) -> MarkerMatch | None:
+    """The tag of one of these formats with which a text ends, if nothing but a call was meant by
+    it, and it is alone: a
     closing tag after a tag or JSON is the end of a damaged call, as the end of the text `before`
     it shows."""
     for leak_format, tag in _LONE.items():
