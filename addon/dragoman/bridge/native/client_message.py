@@ -53,7 +53,8 @@ class ClientMessage:
         """The calls that came last."""
         self._arguments: list[str] = []
         """Of the open leaked call."""
-        self._repaired = 0
+        self._made = 0
+        """Ids that were made for calls."""
 
     def change(self) -> None:
         """From now on the writer writes."""
@@ -213,7 +214,6 @@ class ClientMessage:
 
     def _write_call(self, event: CallEvent) -> None:
         if isinstance(event, CallStart):
-            self._repaired += 1
             self._evidence.call(event.name, event.format, event.form)
             if event.form == LITERAL:
                 self._evidence.note("kept the literal header of a call that names no tool")
@@ -241,10 +241,10 @@ class ClientMessage:
 
     def _new_id(self) -> str:
         """One that no call of the conversation has."""
-        number = self._repaired
-        while (new := f"toolu_{self._now}_{number}") in self._tools.called:
-            number += 1
-        return new
+        while True:
+            self._made += 1
+            if (new := f"toolu_{self._now}_{self._made}") not in self._tools.called:
+                return new
 
     def cut_in_header(self) -> None:
         """A text was cut off where a call had begun."""

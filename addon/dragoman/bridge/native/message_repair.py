@@ -82,8 +82,8 @@ class _WaitingFrame:
     """Whether it has nothing but a part of it."""
     lasts: bool
     """Whether it leaves only with a later one: no word of its block has come."""
-    signed: bool
-    """Whether nothing of its block has changed, as far as is known."""
+    changes: int
+    """`_changes` before its block."""
 
 
 class MessagesStreamRepair:
@@ -205,16 +205,11 @@ class MessagesStreamRepair:
             self._ended = True
         if event is not None and (found := api.text_in(event)) is not None:
             self._read_text(*found)
-        signed = self._changes == self._changes_before and self._is_between
         is_text = found is not None and kind == api.BLOCK_DELTA
-        lasts = self._wordless
-        waiting = _WaitingFrame(frame, event, begin, self._length, is_text, lasts, signed)
+        where, lasts = (begin, self._length), self._wordless
+        waiting = _WaitingFrame(frame, event, *where, is_text, lasts, self._changes_before)
         self._waiting.append(waiting)
         self._bytes += len(frame.raw)
-
-    @property
-    def _is_between(self) -> bool:
-        return self._scanner is None or self._scanner.between
 
     def _begin_block(self, kind: TextKind | None) -> None:
         self._wordless = kind is not None
@@ -263,7 +258,7 @@ class MessagesStreamRepair:
                 note_piece(self._evidence, event)
                 continue
             self._pieces.append(event)
-            if isinstance(event, Text) and event.kind is None and event.start == self._certain:
+            if isinstance(event, Text) and event.kind is None:
                 self._certain += len(event.text)
             else:
                 self._changes += 1
@@ -315,10 +310,15 @@ class MessagesStreamRepair:
                 self._write_pieces(waiting.begin)
                 if waiting.begin > decided:
                     return
-                self._client.pass_on(waiting.frame, waiting.event, signed=waiting.signed)
+                self._client.pass_on(waiting.frame, waiting.event, signed=self._is_same(waiting))
             self._waiting.popleft()
             self._bytes -= len(waiting.frame.raw)
         self._write_pieces(self._length)
+
+    def _is_same(self, waiting: _WaitingFrame) -> bool:
+        """Whether nothing has changed in the block of a frame, before which all is decided."""
+        holds = self._scanner is not None and self._scanner.held_call.size
+        return waiting.changes == self._changes and not holds
 
     def _write_pieces(self, end: int) -> None:
         """Write what is known of the text up to there, and calls that came with it."""
