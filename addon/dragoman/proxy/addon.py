@@ -312,4 +312,5 @@ class Dragoman:
 
     def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response:
         self._bridge.forget(flow)
-        return error_responses.unreachable(error)
+        messages = route_of(flow.request).api == "messages"
+        return error_responses.unreachable(error, messages=messages)

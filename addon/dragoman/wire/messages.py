@@ -26,6 +26,8 @@ TEXTS: dict[str, TextKind] = {"text": "text", "thinking": "thinking"}
 _TEXT_DELTAS: dict[str, TextKind] = {"text_delta": "text", "thinking_delta": "thinking"}
 CALL = "tool_use"
 """A block that the client runs; ``server_tool_use`` is run by the host."""
+RESULT = "tool_result"
+"""What a client's message says of a call."""
 ARGUMENTS = "input_json_delta"
 SIGNATURE = "signature_delta"
 

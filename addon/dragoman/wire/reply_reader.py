@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
 
@@ -24,7 +24,7 @@ from .json_codec import Json, NotJson, dumps, loads, objects, string
 from .responses import DELTAS, is_event
 from .same_frames import SameFrames
 from .sse import Frame, is_event_stream, split
-from .usage import Counts, counts
+from .usage import Counts, counts, merged
 
 MAX_TEXT = 4 * 1024 * 1024
 """Characters of a choice's calls, and of thoughts that are kept; of one with more nothing is."""
@@ -191,9 +191,7 @@ class ReplyReader:
         error = next(filter(None, map(read_error, where)), None)
         usage = counts(value)
         if usage is not None:
-            if usage.input is None and self._usage is not None:  # Messages say it at the start
-                usage = replace(usage, input=self._usage.input)
-            self._usage, self._uncounted = usage, {}
+            self._usage, self._uncounted = merged(self._usage, usage), {}
         if messages.is_event(value) or messages.is_message(value):
             has_token, ends, finish = self._message(value)
         else:

@@ -7,7 +7,7 @@ there is none.  So missing counts are estimated from sizes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .json_codec import Json, array
@@ -79,6 +79,14 @@ def _counts(value: Any) -> Counts | None:
         reasoning=_find(value, _REASONING) or 0,
     )
     return None if found.input is None and found.output is None else found
+
+
+def merged(known: Counts | None, later: Counts | None) -> Counts | None:
+    """The later ones, with the input of those before where they have none: Messages say it at the
+    beginning."""
+    if later is None or known is None or later.input is not None:
+        return later or known
+    return replace(later, input=known.input, cached=later.cached or known.cached)
 
 
 def _find(value: Json, places: tuple[tuple[str, ...], ...]) -> int | None:

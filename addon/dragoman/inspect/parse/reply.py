@@ -1,5 +1,5 @@
-"""Parses a reply's body of any shape, even unfinished: chat and Responses, streamed and not, and
-errors; the bytes show which.
+"""Parses a reply's body of any shape, even unfinished: chat, Responses and Messages, streamed and
+not, and errors; the bytes show which.
 
 Raises nothing.
 """
@@ -11,12 +11,15 @@ from itertools import islice
 
 from ...wire.errors import ErrorObject, read_error, unlisted
 from ...wire.json_codec import Json, NotJson, loads
+from ...wire.messages import events_of, is_message
+from ...wire.messages import is_event as is_message_event
 from ...wire.reply_reader import MAX_WHOLE
 from ...wire.responses import is_event
 from ...wire.sse import is_event_stream
 from ...wire.usage import Counts
 from .chat import ChatReader
 from .frames import MAX_FRAMES, frames, head_and_tail
+from .messages import MessagesReader
 from .responses import ResponsesReader
 from .values import ParsedChoice, ParsedReply, Shape
 
@@ -35,16 +38,21 @@ def first_token(body: bytes) -> int | None:
     return None
 
 
+Reader = ChatReader | ResponsesReader | MessagesReader
+
+
 class ObjectReader:
     """Reads the JSON objects of a stream; the first shows its API."""
 
     def __init__(self) -> None:
-        self._reader: ChatReader | ResponsesReader | None = None
+        self._reader: Reader | None = None
         self._error: ErrorObject | None = None
 
     def feed(self, value: Json) -> bool:
         """Returns whether it carried a token."""
-        kind = ResponsesReader if is_event(value) else ChatReader
+        kind = _kind_of(value)
+        if isinstance(self._reader, MessagesReader) and kind is ResponsesReader:
+            kind = MessagesReader  # both have events of the types "ping" and "error"
         self._reader = self._reader or kind()
         self._error = read_error(value) or self._error
         return isinstance(self._reader, kind) and self._reader.feed(value)
@@ -64,12 +72,19 @@ class ObjectReader:
             return ParsedReply(error=self._error)
         if isinstance(reader, ChatReader):
             return _parsed(reader, "chat stream", self._error)
-        return _parsed(reader, "Responses stream", reader.error or self._error)
+        kind: Shape = (
+            "Responses stream" if isinstance(reader, ResponsesReader) else "Messages stream"
+        )
+        return _parsed(reader, kind, reader.error or self._error)
 
 
-def _parsed(
-    reader: ChatReader | ResponsesReader, shape: Shape, error: ErrorObject | None
-) -> ParsedReply:
+def _kind_of(value: Json) -> type[Reader]:
+    if is_message_event(value):
+        return MessagesReader
+    return ResponsesReader if is_event(value) else ChatReader
+
+
+def _parsed(reader: Reader, shape: Shape, error: ErrorObject | None) -> ParsedReply:
     return ParsedReply(
         shape, reader.model, reader.id, reader.choices, reader.usage, error, reader.ended
     )
@@ -109,6 +124,11 @@ def _whole(body: bytes) -> ParsedReply:
         responses = ResponsesReader()
         responses.snapshot(value)
         reply = _parsed(responses, "Responses reply", responses.error)
+    elif is_message(value):
+        messages = MessagesReader()
+        for event in events_of(value):
+            messages.feed(event)
+        reply = _parsed(messages, "Messages reply", None)
     else:
         chat, error = ChatReader(), read_error(value)
         chat.feed(value)
