@@ -15,7 +15,8 @@ ADDON = Path(__file__).parents[1] / "addon" / "dragoman"
 ROOMS = ["notes", "wire", "repair", "bridge", "inspect", "stored", "__main__.py", "proxy"]
 """From the bottom up; a module may import from its own room and those below."""
 KIMI_ROOMS = list((ADDON / "repair" / "formats").glob("kimi*"))
-KIMI_MARKER = re.compile(r"tool_calls?_(?:section|argument|begin|end)")
+KIMI_MARKER = re.compile(r"tool_calls?_(?:section|argument|begin)")
+"""But for the end of a call, which is LFM2's as well."""
 COME_WITH_MITMPROXY = {"mitmproxy", "brotli", "zstandard"}
 MODULES = sorted(ADDON.rglob("*.py"))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import pytest
 
@@ -14,9 +15,19 @@ from dragoman.bridge.request.convert import Conversion, convert_request
 from dragoman.bridge.turn_context import Tool
 from dragoman.notes import Evidence
 from dragoman.wire.errors import Refused
-from dragoman.wire.slices import drained
 
 Json = dict[str, Any]
+T = TypeVar("T")
+
+
+def drained(work: Generator[None, None, T]) -> T:
+    """The result of work that is done at once."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
-from dragoman.wire.slices import drained
 from tests.repair.streams import NOW, chunk, sse
 from tests.repair.test_call_builder import k2
 
+from .converting import drained
 from .grammar import check
 from .hosts import OPENAI as OPENAI_HOST
 from .native_grammar import check_native

@@ -13,7 +13,8 @@ from dragoman.bridge.native.request_calls import rename_calls
 from dragoman.bridge.request.convert import convert_request
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.wire.slices import drained
+
+from .converting import drained
 
 Json = dict[str, Any]
 KIMI = family_of("kimi-k2.7")

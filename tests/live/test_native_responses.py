@@ -148,7 +148,7 @@ def test_the_official_clients_get_the_call(
     assert "<|" not in json.dumps(result)
 
 
-@pytest.mark.parametrize("script", ["ai_sdk.mjs", "openai_agents.py"])
+@pytest.mark.parametrize("script", ["ai_sdk.mjs", "openai_agents.py", "openai_agents.mjs"])
 def test_agents_run_the_call_and_get_the_answer(
     request: pytest.FixtureRequest,
     clients: Clients,

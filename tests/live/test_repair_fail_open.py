@@ -160,9 +160,9 @@ STREAM_STAGES = [
     "repair.markdown:MarkdownCode.feed",
     "repair.frame_queue:rules_for",
     "wire.json_progress:JsonProgress.follow",
-    "repair.call_builder:CallBuilder.start",
-    "repair.call_builder:CallBuilder.arguments",
-    "repair.call_builder:CallBuilder.end",
+    "repair.call_builder:CallBuilder._start",
+    "repair.call_builder:more_arguments",
+    "repair.call_builder:CallBuilder._end",
     "notes:Evidence.note",
     "notes:Evidence.lines",
 ]
@@ -288,7 +288,7 @@ WHOLE = {
         "dragoman.repair.chat_stream:loads",
         "dragoman.repair.chat_stream:dumps",
         "dragoman.repair.scanner:Scanner.feed",
-        "dragoman.repair.call_builder:CallBuilder.arguments",
+        "dragoman.repair.call_builder:more_arguments",
     ],
 )
 def test_a_fault_leaves_a_whole_reply_as_it_came(chat: Chat, stage: str) -> None:

@@ -12,8 +12,7 @@ from mitmproxy.test import taddons
 
 from dragoman.proxy import run_slices
 from dragoman.proxy.addon import Dragoman
-from dragoman.proxy.run_slices import in_slices
-from dragoman.wire.slices import Slices
+from dragoman.proxy.run_slices import Slices, in_slices
 
 
 @pytest.fixture(autouse=True)

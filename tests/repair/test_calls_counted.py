@@ -34,13 +34,13 @@ FRAMES = {
     "more arguments": ([*BEGUN, "<|tool_calls_section_begin|>", *CALL[:6], *WORDS], "next "),
 }
 ALLOWED = {
-    "more text": (25, 35),
-    "a marker that begins a section": (90, 90),
-    "a marker that begins a call": (50, 50),
-    "a header that starts a call": (190, 235),
-    "more arguments": (35, 60),
+    "more text": (20, 30),
+    "a marker that begins a section": (82, 82),
+    "a marker that begins a call": (43, 43),
+    "a header that starts a call": (140, 155),
+    "more arguments": (28, 45),
 }
-"""Repaired, and bridged as well; a quarter is that of `wire.reply_reader`."""
+"""Repaired, and bridged as well; with the facts that `wire.reply_reader` notes."""
 
 _NO_CALLS = {"<listcomp>", "<setcomp>", "<dictcomp>"}
 """Since Python 3.12, a comprehension runs in the frame that it stands in."""

@@ -122,6 +122,8 @@ CHOICE = FormatChoice((KIMI_K2, TOY))
 BOTH = CHOICE.active("")
 DSML_LS = '<｜DSML｜parameter name="command" string="true">ls</｜DSML｜parameter>'
 CALL = '[[call]]name=bash;command=echo "<x>" [b][[end]]'
+ANY = " ".join(name for name in NAMES if name != "claude")
+ALL_BUT_JSON = ANY.replace(" json", "")
 MEANT = '[bash {"command":"echo \\"<x>\\" [b]"}]'
 
 
@@ -202,16 +204,14 @@ def test_of_two_markers_the_first_counts() -> None:
     assert [BOTH.unfinished(f"a {end}") for end in ends] == [1, 4, 1, 8]
 
 
-ANY = " ".join(name for name in NAMES if name != "claude")
-
-
 @pytest.mark.parametrize(
     ("words", "asked", "replied", "names"),
     [
-        ("auto", "moonshotai/Kimi-K3", "", ANY),
+        ("auto", "moonshotai/Kimi-K3", "", ALL_BUT_JSON),
+        ("auto", "Qwen/Qwen2.5-Coder-32B", "", ANY),
         ("auto", "openai/gpt-5.5", "", "kimi_k2 kimi_k3"),
-        ("auto", "z-ai/glm-5.2:free", "router/auto", ANY),
-        ("auto", "openai/gpt-oss-120b", "", ANY),
+        ("auto", "z-ai/glm-5.2:free", "router/auto", ALL_BUT_JSON),
+        ("auto", "openai/gpt-oss-120b", "", ALL_BUT_JSON),
         (
             "auto",
             "gpt-5.5",

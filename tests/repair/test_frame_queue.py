@@ -149,3 +149,25 @@ def test_text_after_a_call_that_was_in_doubt_leaves_after_the_call(size: int) ->
                 f"[{call['function']['arguments']}]" for call in delta.get("tool_calls", [])
             )
     assert order == 'a "b[][{}]\n\n<c'
+
+
+def test_a_call_that_is_text_after_all_keeps_its_field_where_the_next_field_begins() -> None:
+    damaged = "<tool_call>\n<function=sh>\n<paramete", "r=command>on>\n</tool_call>."
+    texts = "<function=bash>\n<parameter=command>\nls\n</par", "ameter>\n it.\n" + damaged[0]
+    deltas = [{"reasoning_content": text} for text in (*texts, damaged[1])]
+    chunks = [chunk(delta, model="qwen3-coder") for delta in (*deltas, {"content": "done"})]
+    result = read(repair(sse(chunks), {**REQUEST, "model": "qwen3-coder"}))
+    assert len(result.calls) == 1
+    assert result.text == "\n it.\n" + "".join(damaged) + "done"
+
+
+def test_a_call_after_one_that_an_error_left_open_has_its_own_arguments() -> None:
+    begun = '<|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>{"command": "'
+    error = {"error": {"message": "Try again."}}
+    chunks = [chunk({"content": begun}), error, chunk({"content": begun}), chunk({"content": "ls"})]
+    out = repair(sse(chunks, done=False), REQUEST)
+    values = [json.loads(line[6:]) for line in out.split(b"\n\n") if line]
+    deltas = [value["choices"][0]["delta"] for value in values if "choices" in value]
+    calls = [call for delta in deltas for call in delta.get("tool_calls", ())]
+    said = [(call["index"], call["function"]["arguments"]) for call in calls]
+    assert said == [(0, ""), (0, '{"command": "'), (1, ""), (1, '{"command": "'), (1, "ls")]

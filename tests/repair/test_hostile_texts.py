@@ -27,6 +27,13 @@ OPENERS = [
     *("<|tool_calls_section_begin|>", "<|tool_call_begin|>", "<|open|>tools<|sep|>", "<tool_call>"),
     *("<｜DSML｜tool_calls>", "<｜tool▁calls▁begin｜>", "<function=bash>", "<minimax:tool_call>"),
     *("]<]minimax[>[<tool_call>", '<invoke name="bash">', "[TOOL_CALLS]", "<|channel|>commentary"),
+    *(
+        "<|tool_call>call:bash{command:",
+        "<|tool_call_start|>[bash(command=",
+        "<tools>{",
+        "<TOOLCALL>[{",
+    ),
+    *('[TOOL_CALL]{tool => "bash", args => {', "[Calling tool: bash(", "<|python_tag|>{"),
 ]
 HOSTILE = {
     "what begins no call": ("commentary to=functions.", "gpt-oss-120b"),
@@ -38,6 +45,9 @@ HOSTILE = {
     "calls of no tool": (K2_CALL.replace("bash", "rm"), "my-model"),
     "calls": (K2_CALL, "kimi-k2"),
     "likenesses": ("<| ", "deepseek-v3"),
+    "brackets": ('<|tool_call>call:bash{command:"#"} ', "my-model"),
+    "damaged brackets": ("<|tool_call_start|>[bash(command=#)] ", "my-model"),
+    "words in brackets": ("<|tool_call>call:bash{a", "my-model"),
     "an opener without its end": ("[TOOL_CALLS]", "mistral-large"),
 }
 

@@ -33,7 +33,9 @@ MODELS = {
     "doubao": "doubao-1.5-pro",
     "tools": "qwen2.5-7b",
     "minimax_text": "minimax-m2.7",
-    "calling_tool": "gemma-4-31b",
+    "gemma": "google/gemma-4-31b-it",
+    "lfm2": "LiquidAI/LFM2.5-8B",
+    "calling_tool": "my-gemma",
 }
 
 
@@ -113,7 +115,7 @@ K3_TOLD = (
 K2_TOLD = "It ends with <|tool_call_end|> and <|tool_calls_section_end|>, they say."
 SECTION_TOLD = "So <|tool_calls_section_begin|> begins, <|tool_calls_section_end|> ends it."
 EMPTY = "Well <|tool_calls_section_begin|> <|tool_calls_section_end|> then."
-LFM = "<|tool_call_start|>[bash(command='ls')]<|tool_call_end|> then"
+LFM = "<|tool_call_start|>[rm(path='x')]<|tool_call_end|> then"
 K2_CALL = CALLS["kimi_k2"].replace("¦", "")
 STRAYS = [
     *[

@@ -18,7 +18,7 @@ from dragoman.wire.request_bounds import (
     MAX_VALUES,
     TooLarge,
 )
-from dragoman.wire.slices import drained
+from tests.bridge.converting import drained
 
 
 def load_request(body: bytes) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from unittest import mock
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.wire import sse
-from dragoman.wire.sse import Frame, FrameSplitter, encode, in_steps, is_event_stream, raw_frames
+from dragoman.wire.sse import Frame, FrameSplitter, encode, is_event_stream
 
 streams = st.lists(
     st.sampled_from(
@@ -46,17 +45,6 @@ def test_frames_joined_are_the_stream_for_every_cut(stream: bytes, data: st.Data
     frames = _split(pieces)
     assert b"".join(frame.raw for frame in frames) == stream
     assert [f.data for f in frames if f.data is not None] == [
-        f.data for f in _split([stream]) if f.data is not None
-    ]
-
-
-@given(streams)
-def test_a_stream_in_steps_has_the_same_frames(stream: bytes) -> None:
-    with mock.patch("dragoman.wire.sse._STEP", 3):
-        steps = [*in_steps(stream)]
-    assert b"".join(steps) == stream
-    data = [Frame(raw).data for step in steps for raw in raw_frames(step)]
-    assert [each for each in data if each is not None] == [
         f.data for f in _split([stream]) if f.data is not None
     ]
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
+from collections.abc import Generator
 from typing import TypeVar
 
 from mitmproxy import http
 
-from ..wire.slices import Slices
-
 T = TypeVar("T")
+Slices = Generator[None, None, T]
+"""Work that yields wherever it may be interrupted, each time after some milliseconds at most."""
 SLICE = 0.005
 """Seconds that other flows wait for a slice, plus what its last step takes more."""
 _RARELY = 500

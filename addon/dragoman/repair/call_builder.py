@@ -10,7 +10,6 @@ as text and natively, is one (`RepeatedCalls`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..notes import Evidence
@@ -30,24 +29,8 @@ MAX_INDEX = 2**31
 """Larger indexes of calls are invalid."""
 
 
-@dataclass(slots=True)
-class _WrittenCall:
-    """A repaired call, as far as its deltas were made."""
-
-    index: int
-    name: str
-    arguments: list[str]
-    """Those so far, up to a limit."""
-    size: int = 0
-    empty: bool = True
-    ended: bool = False
-
-    def add(self, text: str) -> None:
-        """More of the arguments, which are compared with a schema at the end of the call."""
-        self.empty = False
-        if self.size <= MAX_CHECKED:
-            self.size += len(text)
-            self.arguments.append(text)
+Piece = tuple[RepeatedCall[Any], CallEvent] | Delta
+"""An event of a leaked call, or a delta of a native one."""
 
 
 class CallBuilder:
@@ -67,25 +50,13 @@ class CallBuilder:
         """Of the upstream's own calls that have another id than theirs."""
         self._numbers: dict[str, int] = {}
         self._renumbers = False
-        self._open = _WrittenCall(0, "", [], ended=True)
-        """The repaired call that was written last."""
-        self.repeated = RepeatedCalls[CallEvent | Delta](evidence)
-        """Its pieces are events of leaked calls, and deltas of native ones."""
-        self._leaked: RepeatedCall[CallEvent | Delta] | None = None
+        self.repeated = RepeatedCalls[Piece](evidence)
+        self.latest = RepeatedCall[Piece]("", leaked=True)
         """The leaked call that came last."""
         self.repaired = 0
         """Leaked calls so far."""
-
-    @property
-    def index(self) -> int:
-        """That of the open call."""
-        return self._open.index
-
-    @property
-    def writes(self) -> bool:
-        """Whether the open leaked call leaves as it arrives."""
-        leaked = self._leaked
-        return leaked is not None and leaked.held is None and not leaked.left_out
+        self.writes = True
+        """Whether the latest one leaves as it arrives."""
 
     @property
     def remembered(self) -> int:
@@ -149,77 +120,61 @@ class CallBuilder:
         repeated = self.repeated
         if isinstance(event, CallStart):
             self.repaired += 1
-            self._leaked = repeated.begin(event.name, leaked=True)
-        leaked = self._leaked
-        assert leaked is not None
+            self.latest = repeated.begin(event.name, leaked=True)
         text = event.text if isinstance(event, Arguments) else ""
-        deltas = self.written(repeated.add(leaked, event, text))
+        deltas = self.written(repeated.add(self.latest, (self.latest, event), text))
         if isinstance(event, CallEnd) and not event.cuts_call:
-            deltas += self.written(repeated.end(leaked))
+            deltas += self.written(repeated.end(self.latest))
+        self.writes = self.latest.held is None and not self.latest.left_out
         return deltas
 
-    def written(self, pieces: Sequence[CallEvent | Delta]) -> list[Delta]:
+    def written(self, pieces: Sequence[Piece]) -> list[Delta]:
         """The deltas for pieces of calls.  A call that was held may leave, whole, within another
         one."""
-        if len(pieces) == 1 and isinstance(pieces[0], dict):
-            return [self.native(pieces[0])]
-        opened, deltas = self._open, list[Delta]()
+        deltas: list[Delta] = []
         for piece in pieces:
             if isinstance(piece, dict):
                 deltas.append(self.native(piece))
-            elif isinstance(piece, Arguments):
-                deltas += self.arguments(piece.text)
+                continue
+            call, event = piece
+            if isinstance(event, CallStart):
+                deltas.append(self._start(call, event))
+            elif isinstance(event, Arguments):
+                deltas.append(more_arguments(call.index, event.text))
             else:
-                deltas += self.start(piece) if isinstance(piece, CallStart) else self.end(piece)
-        if not opened.ended:
-            self._open = opened
+                deltas += self._end(call, event)
         return _joined(deltas) if len(deltas) > 1 else deltas
 
     def close(self, *, cut: bool) -> list[Delta]:
         """No more calls come; see `RepeatedCalls.close`."""
         return self.written(self.repeated.close(cut=cut))
 
-    def start(self, call: CallStart) -> list[Delta]:
-        self._open = _WrittenCall(self._next_index, call.name, [])
+    def _start(self, call: RepeatedCall[Piece], start: CallStart) -> Delta:
+        call.index = self._next_index
         self._next_index += 1
-        self._evidence.call(call.name, call.format, call.form)
-        if call.form == LITERAL:
+        self._evidence.call(start.name, start.format, start.form)
+        if start.form == LITERAL:
             self._evidence.note("kept the literal header of a call that names no tool")
-        function = {"name": call.name, "arguments": ""}
-        call_id = self._id(call.call_id)
-        return [{"index": self.index, "id": call_id, "type": "function", "function": function}]
+        function = {"name": start.name, "arguments": ""}
+        call_id = self._id(start.call_id, call.index)
+        return {"index": call.index, "id": call_id, "type": "function", "function": function}
 
-    def arguments(self, text: str) -> list[Delta]:
-        self._open.add(text)
-        return [{"index": self.index, "function": {"arguments": text}}]
-
-    def keep_arguments(self, text: str) -> None:
-        """A piece of the open call's arguments that leaves without a delta of ours."""
-        assert self._leaked is not None
-        self.repeated.keep(self._leaked, text)
-        self._open.add(text)
-
-    def end(self, end: CallEnd) -> list[Delta]:
-        opened = self._open
+    def _end(self, call: RepeatedCall[Piece], end: CallEnd) -> list[Delta]:
         if end.cut:
             self._evidence.note("closed a call that the stream cut off")
-        elif not end.valid:
+            return []
+        if not end.valid:
             self._evidence.note("passed on arguments that are not JSON")
-        if not end.cut and (not end.valid or self._refused(opened)):
+        is_checked = call.complete and call.arguments.tell() <= MAX_CHECKED
+        arguments = call.arguments.getvalue() if is_checked else "{}"
+        if not end.valid or (is_checked and self._tools.refuses(call.name, arguments)):
             self._evidence.refused_calls += 1
-        deltas = self.arguments("{}") if opened.empty and not end.cut else []
-        opened.ended, opened.arguments = True, []
-        return deltas
+        return [more_arguments(call.index, "{}")] if call.empty else []
 
-    def _refused(self, call: _WrittenCall) -> bool:
-        if call.size > MAX_CHECKED:
-            return False
-        return self._tools.refuses(call.name, "".join(call.arguments))
-
-    def _id(self, wanted: str) -> str:
+    def _id(self, wanted: str, index: int) -> str:
         """That of a repaired call."""
         is_new = wanted and wanted not in self._ids and wanted not in self._tools.called
-        call_id = wanted if is_new else self._new_id(wanted, self.index)
+        call_id = wanted if is_new else self._new_id(wanted, index)
         self._ids.add(call_id)
         self._repaired_ids.add(call_id)
         return call_id
@@ -237,6 +192,10 @@ class CallBuilder:
 
     def _has_id(self, call_id: str) -> bool:
         return call_id in self._tools.called or call_id in self._ids or call_id in self._made
+
+
+def more_arguments(index: int, text: str) -> Delta:
+    return {"index": index, "function": {"arguments": text}}
 
 
 def _joined(deltas: list[Delta]) -> list[Delta]:

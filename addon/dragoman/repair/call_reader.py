@@ -71,6 +71,8 @@ class Candidate:
     size: int = 0
     events: list[ScanEvent] = field(default_factory=list)
     """What it becomes if it is a call."""
+    alone: bool = False
+    """Whether nothing may follow it (`MarkerMatch.alone`)."""
     odd: bool = False
     """Whether the header of its call is none, and only the end of its text makes it a call."""
     has_call: bool = False
@@ -97,7 +99,7 @@ class Candidate:
     @property
     def until_end(self) -> bool:
         """Whether it is a call only if its text ends with it."""
-        return self.in_code or self.odd
+        return self.in_code or self.odd or self.alone
 
     @property
     def quoted_in_text(self) -> bool:
@@ -107,6 +109,8 @@ class Candidate:
     @property
     def why_text(self) -> str:
         """Why it is text, if it is too long, or something else follows."""
+        if self.alone:
+            return "that does not end its text"
         return WITHOUT_HEADER if self.odd else IN_CODE if self.waits else "of no declared tool"
 
     @property

@@ -9,16 +9,19 @@ what becomes of their texts.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
+from typing import Any, Literal
 
 from ..notes import Evidence
-from ..wire.chat_delta import OF_A_CHUNK, only_arguments, only_text
+from ..wire.chat_calls import CallDelta
+from ..wire.chat_delta import NOT_ONLY, only_arguments, only_text
 from ..wire.chat_end import error_frame
 from ..wire.chat_text import CONTENT, Passage
 from ..wire.errors import read_error
 from ..wire.json_codec import Json, NotJson, dumps, loads, string
 from ..wire.same_frames import SameFrames, with_arguments
 from ..wire.sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, encode_chunk
+from .call_builder import more_arguments
 from .declared_tools import DeclaredTools
 from .events import ScanEvent
 from .frame_queue import (
@@ -29,6 +32,7 @@ from .frame_queue import (
     WaitingFrame,
     added_chunk,
     with_delta,
+    without_text_of,
 )
 from .policy import Policy
 from .scanner import Scanner
@@ -56,6 +60,9 @@ class ChatStreamRepair:
         self._same: SameFrames | None = None
         self._choice: Choice | None = None
         """That of the frames which are like `_same`."""
+        self._kind: Literal["text", "reasoning"] | int | None = None
+        """What they have of the first choice, a call by its index; None of another, or if such a
+        frame says something else, too."""
         self._misses = 0
         self._gave_up = False
         self._open_ended = False
@@ -64,31 +71,36 @@ class ChatStreamRepair:
     def feed(self, frame: Frame) -> list[Frame]:
         if self._gave_up:
             return [frame]
-        queue, same = self._queue, self._same
-        value: Any = None
+        queue, same, choice = self._queue, self._same, self._choice
+        chunk: Any = None
         fields: tuple[str, ...] = ()
         if same is not None and (text := same.text_in(frame.raw)):
             self._misses = 0
-            value, fields = same.chunk, same.fields
+            chunk, fields = same.chunk, same.fields
         else:
-            try:
-                value = frame.value if frame.whole else None
-            except NotJson:
-                value = None
-            if isinstance(value, dict):
-                self._find_model(value)
-                fields, text = self._learn(frame, value)
-            else:
-                text = ""
-        if text and not queue.waiting and (choice := self._choice) is not None:
-            go_on = self._continue if fields else self._continue_native
-            if (out := go_on(frame, choice, value, fields, text)) is not None:
-                return out
-        if fields and self._choice is not None and frame.raw.endswith(BLANK_LINE_ENDS):
+            text = ""
+            with suppress(NotJson):
+                chunk = frame.value if frame.whole else None
+            if isinstance(chunk, dict):
+                self._find_model(chunk)
+                fields, text = self._learn(frame, chunk)
+                choice = self._choice
+        if text and choice is not None:
+            if (kind := self._kind) is not None:
+                frame.counted = chunk if chunk.get("usage") else None
+                if isinstance(kind, int):
+                    frame.only = CallDelta(kind, "", "", text)
+                else:
+                    frame.only = kind, text
+            if not queue.waiting:
+                go_on = self._continue if fields else self._continue_native
+                if (out := go_on(frame, choice, chunk, fields, text)) is not None:
+                    return out
+        if fields and choice is not None and frame.raw.endswith(BLANK_LINE_ENDS):
             self._open_ended = False
-            queue.read_text(frame, self._choice, value, Passage(fields, text))
+            queue.read_text(frame, choice, chunk, Passage(fields, text))
         else:
-            self._read(frame, frame.value if text else value)
+            self._read(frame, frame.value if text else chunk)
         return self._give_up(queue.too_much) if queue.too_much else queue.leave()
 
     def _find_model(self, chunk: Json) -> None:
@@ -102,11 +114,15 @@ class ChatStreamRepair:
         one call, and no text if the chunk has anything else.  Frames like it are known then."""
         if (found := only_text(chunk)) is not None:
             value, fields, text = found
+            self._kind = "text" if fields == CONTENT else "reasoning"
         elif (native := only_arguments(chunk)) is not None:
             value, fields, text = native[0], (), native[1]["function"]["arguments"]
+            self._kind = native[1]["index"]
         else:
             return (), ""
         self._choice = self._queue.choice_of(value, 0)
+        if value.get("index") or any(map(chunk.get, NOT_ONLY)):
+            self._kind = None
         self._misses += 1
         known = self._misses <= MAX_MISSES
         self._same = SameFrames.of(frame, chunk, fields, text) if known else None
@@ -121,49 +137,45 @@ class ChatStreamRepair:
         call; None, and nothing is taken, if this one does not."""
         if fields != choice.fields:
             return None
-        (value,) = chunk["choices"]
-        in_call = choice.scanner.in_call
-        changes = in_call or (choice.calls.repaired and self._policy.moves and fields != CONTENT)
-        says_more = any(map(chunk.get, OF_A_CHUNK))
-        if changes and (says_more or "role" in value["delta"]):
+        calls, in_call = choice.calls, choice.scanner.in_call
+        changes = in_call or (fields != CONTENT and calls.repaired and self._policy.moves)
+        says_more = changes and any(map(chunk.get, NOT_ONLY))
+        if changes and (says_more or "role" in chunk["choices"][0]["delta"]):
             return None
-        if in_call and not choice.calls.writes:
+        if in_call and not calls.writes:
             return None
         if (taken := choice.scanner.takes(text)) is None:
             return None
         choice.length += len(text)
         if choice.latest is not chunk and len(frame.raw) <= MAX_METADATA:
             choice.latest = chunk
-        if changes:
-            return self._replaced(frame, chunk, choice, taken, in_call=in_call)
-        if not (value.get("index") or says_more):
-            frame.continues = "text" if fields == CONTENT else "reasoning", text
-        return [frame]
-
-    def _replaced(
-        self, frame: Frame, chunk: Json, choice: Choice, text: str, *, in_call: bool
-    ) -> list[Frame]:
-        """The frame with `text` as the arguments of the open call, or else as the answer."""
-        if in_call and not text:
-            self._queue.changed = True
-            return []  # its call is held
-        same, call = self._same, choice.calls.repaired if in_call else 0
-        if in_call:
-            choice.calls.keep_arguments(text)
-        if same is not None and same.replaced_for == call:
-            new = same.replacement(text)
-        else:
-            delta: Json = {"content": text}
-            if in_call:
-                delta = {"index": choice.calls.index, "function": {"arguments": text}}
-                delta = {"tool_calls": [delta]}
-            new = encode_chunk(with_delta(chunk, delta), frame.other_lines)
-            if same is not None:
-                same.replace(new, text, call)
-        if not chunk["choices"][0].get("index"):
-            new.continues = (choice.calls.index if in_call else "text"), text
+        if not changes:
+            return [frame]
         self._queue.changed = True
-        return [new]
+        sent = []
+        if taken or not in_call:  # else its call is held
+            same, call = self._same, calls.repaired if in_call else 0
+            if in_call:
+                calls.repeated.keep(calls.latest, taken)
+            if same is not None and same.replaced_for == call:
+                new = same.replacement(taken)
+            else:
+                delta: Json = {"content": taken}
+                if in_call:
+                    delta = {"tool_calls": [more_arguments(calls.latest.index, taken)]}
+                new = encode_chunk(with_delta(chunk, delta), frame.other_lines)
+                if same is not None:
+                    same.replace(new, taken, call)
+            if self._kind is not None and in_call:
+                new.only = CallDelta(calls.latest.index, "", "", taken)
+            elif self._kind is not None:
+                new.only = "text", taken
+            sent.append(new)
+        if chunk.get("usage"):
+            rest = encode_chunk(without_text_of(chunk, fields), b"" if sent else frame.other_lines)
+            rest.counted = frame.counted
+            sent.append(rest)
+        return sent
 
     def _continue_native(
         self, frame: Frame, choice: Choice, chunk: Json, _: tuple[str, ...], text: str
@@ -177,8 +189,6 @@ class ChatStreamRepair:
             choice.latest = chunk
         sent = choice.natives.take([call])
         if len(sent) == 1 and sent[0] is call:
-            if not (value.get("index") or any(map(chunk.get, OF_A_CHUNK))):
-                frame.continues = call["index"], text
             return [frame]
         part = Part(0, choice, natives=sent, finish=value.get("finish_reason"), changed=True)
         self._queue.add(WaitingFrame(frame, chunk, [part]))

@@ -46,12 +46,13 @@ class DeclaredTools:
         aliases: Mapping[str, str] | None = None,
         model: str = "",
         forbidden: bool = False,
+        wants_json: bool = False,
         called: dict[str, str] | None = None,
     ) -> None:
         """`schemas` are those of the declared tools, none if they are not known; `aliases` are
         further names, each with the tool's; `model` is the one that was requested; `forbidden`: no
-        call is wanted (``tool_choice``); `called` gives the tool of each call id in the history, ""
-        where it is not known."""
+        call is wanted (``tool_choice``); `wants_json`: the answer is to be JSON; `called` gives the
+        tool of each call id in the history, "" where it is not known."""
         self._schemas = schemas
         self._aliases = {
             alias: name
@@ -60,6 +61,7 @@ class DeclaredTools:
         }
         self.model = model
         self.forbidden = forbidden
+        self.wants_json = wants_json
         self.called = {} if called is None else called
         self._steps = Steps()
         self._flat: dict[str, object] = {}
@@ -79,6 +81,7 @@ class DeclaredTools:
             schemas,
             model=string(body.get("model")),
             forbidden="none" in (body.get("tool_choice"), body.get("function_call")),
+            wants_json=is_json_form(body.get("response_format")),
             called=_called(body.get("messages")),
         )
 
@@ -91,6 +94,7 @@ class DeclaredTools:
             aliases={**named, **self._aliases},
             model=self.model,
             forbidden=self.forbidden,
+            wants_json=self.wants_json,
             called={**called, **self.called},
         )
 
@@ -238,6 +242,11 @@ class DeclaredTools:
             return True
         except OutOfSteps:
             return False
+
+
+def is_json_form(form: object) -> bool:
+    """Whether this form of an answer, as a request has it, is JSON."""
+    return isinstance(form, dict) and form.get("type") in ("json_object", "json_schema")
 
 
 class _Named(Protocol):

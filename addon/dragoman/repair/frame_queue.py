@@ -23,7 +23,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..notes import Evidence
-from ..wire.chat_delta import choice_index
+from ..wire.chat_calls import CallDelta, read_delta
+from ..wire.chat_delta import NOT_ONLY, choice_index
 from ..wire.chat_end import is_whole
 from ..wire.chat_text import (
     CONTENT,
@@ -65,6 +66,7 @@ MAX_METADATA = 64 * 1024
 class Choice:
     """The text of one choice and its calls."""
 
+    index: int
     scanner: Scanner
     calls: CallBuilder
     natives: NativeCalls
@@ -92,12 +94,12 @@ class Choice:
 
     def read(self, part: Part, passages: list[Passage]) -> None:
         """The texts of a frame."""
-        if passages:
-            self._parts.append(part)
         for passage in passages:
             if passage.fields != self.fields:
-                self.fields = passage.fields
                 self._place(part, self.scanner.enter(text_of_fields(passage.fields)))
+                self.fields = passage.fields
+            if not part.came:
+                self._parts.append(part)
             passage.begin = self.length
             part.came.append(passage)
             self.length += len(passage.text)
@@ -297,6 +299,12 @@ class WaitingFrame:
         return False
 
 
+def _only(delta: Json) -> CallDelta | None:
+    """The delta of a call, if this says nothing else."""
+    call = read_delta(delta["tool_calls"][0]) if "tool_calls" in delta else None
+    return None if call is None or call.silent else call
+
+
 class FrameQueue:
     """The frames of one reply, and its choices."""
 
@@ -344,7 +352,7 @@ class FrameQueue:
             natives = NativeCalls(self._tools, calls, self._formats, self._evidence)
             scanner = Scanner(self._tools, rules, self._formats)
             chunk = {"object": "chat.completion.chunk", "choices": [{"index": index}]}
-            choice = Choice(scanner, calls, natives, self._policy, self._evidence, chunk)
+            choice = Choice(index, scanner, calls, natives, self._policy, self._evidence, chunk)
             self._choices[index] = choice
         return self._choices[index]
 
@@ -407,12 +415,10 @@ class FrameQueue:
     def leave(self) -> list[Frame]:
         """What is sent now; all of that or, if a fault comes in between, nothing.  Where several
         choices run, frames of the others wait for an open one only up to a limit."""
-        waiting, count = self.waiting, 0
-        for each in waiting:
-            if each.is_open:
-                break
-            count += 1
-        leaving, after = waiting[:count], len(waiting) - count
+        waiting, at = self.waiting, 0
+        while at < len(waiting) and not waiting[at].is_open:
+            at += 1
+        leaving, after = waiting[:at], len(waiting) - at
         if len(self._choices) > 1 and after > MAX_AFTER_OPEN and after % MAX_AFTER_OPEN == 1:
             leaving = [each for each in waiting if not each.is_open]
         sent, changed = list[Frame](), self.changed
@@ -447,18 +453,21 @@ class FrameQueue:
             return []
         if not any(part.has_changed for part in parts):
             return [waiting.frame]
-        written = []
+        written, others = list[Frame](), waiting.frame.other_lines
         for part in parts:
             original, choice = delta_of(chunk["choices"][part.position]), part.choice
             for delta in part.deltas(original, self._policy):
                 first = "role" in original and not choice.role_sent
                 role = {"role": original["role"]} if first else {}
                 choice.role_sent |= first
-                written.append(with_delta(chunk, role | delta, position=part.position))
+                new = encode_chunk(with_delta(chunk, role | delta, position=part.position), others)
+                if not (choice.finished or choice.index or any(map(chunk.get, NOT_ONLY))):
+                    new.only = _only(delta)
+                written.append(new)
+                others = b""
         if says_more and (rest := self._rest(parts, chunk)):
-            written.append(rest)
-        others = waiting.frame.other_lines if written else b""
-        return [encode_chunk(each, b"" if n else others) for n, each in enumerate(written)]
+            written.append(encode_chunk(rest, others))
+        return written
 
     def _rest(self, parts: list[Part], chunk: Json) -> Json | None:
         """The chunk without the texts; None if that says nothing."""
@@ -504,6 +513,14 @@ def with_delta(chunk: Json, delta: Json, finish: str | None = None, *, position:
     value.pop("message", None)
     metadata = {name: member for name, member in chunk.items() if name != "usage" or member is None}
     return {**metadata, "choices": [_without_logprobs(value)]}
+
+
+def without_text_of(chunk: Json, fields: tuple[str, ...]) -> Json:
+    """What a chunk of one choice says beside the text in these fields."""
+    (value,) = chunk["choices"]
+    delta = {name: member for name, member in value["delta"].items() if name not in fields}
+    value = {**value, "delta": delta, "finish_reason": value.get("finish_reason")}
+    return {**chunk, "choices": [value]}
 
 
 def added_chunk(latest: Json, delta: Json, finish: str | None = None) -> Frame:

@@ -212,16 +212,14 @@ class RepairPipeline:
             self._take(stream)
 
     def _take(self, data: bytes) -> None:
-        """A piece of an event stream: repair the frames that it completes."""
+        """A piece of an event stream: repair the frames that it completes, after those that wait
+        for it."""
         self._unsplit = data
         frames = self._splitter.feed(data)
         self._unrepaired.extend(frames)
         self._unsplit = b""
         if self._has_end and not self._has_chunk:
             self._look_for_chunk(joined(frames))
-        self._repair_frames()
-
-    def _repair_frames(self) -> None:
         while self._unrepaired:
             frame = self._unrepaired[0]
             self._send(self._repair.feed(frame), frame)
@@ -236,7 +234,7 @@ class RepairPipeline:
     def _end(self) -> None:
         if not self._verbatim:
             self._unrepaired.extend(self._rest())
-            self._repair_frames()
+            self._take(b"")
         if self._is_cut(b"") or self._is_in_call:
             self._break_off(EARLY)
         elif not self._verbatim:
@@ -311,7 +309,7 @@ class RepairPipeline:
             self._out.append(last.raw)
         else:
             self._unrepaired.append(last)
-            self._repair_frames()
+            self._take(b"")
 
 
 def _is_in_event(sent: bytes) -> bool:

@@ -36,12 +36,16 @@ class RepeatedCall(Generic[Piece]):
     held: list[Piece] | None = None
     """What of it has not left; None if it leaves as it arrives."""
     arguments: StringIO = field(default_factory=lambda: StringIO(newline=""))
+    empty: bool = True
+    """Whether there are none so far."""
     complete: bool = True
     """Whether all arguments so far are kept."""
     ended: bool = False
     paired: bool = False
     """Whether an equal one of the other kind has come."""
     left_out: bool = False
+    index: int = 0
+    """That of a leaked call, for the client."""
     _value: bytes | None = None
 
     def equals(self, other: RepeatedCall[Piece]) -> bool:
@@ -102,6 +106,7 @@ class RepeatedCalls(Generic[Piece]):
 
     def keep(self, call: RepeatedCall[Piece], arguments: str) -> None:
         """Arguments of a call that is not held, which have left."""
+        call.empty = False
         self._size += len(arguments)
         if self._size <= MAX_KEPT:
             call.arguments.write(arguments)
@@ -127,10 +132,6 @@ class RepeatedCalls(Generic[Piece]):
             else:
                 self._leave_out(call, "was cut")
         return leaving
-
-    def flush(self) -> list[Piece]:
-        """All that is held, undecided."""
-        return [piece for call in [*self._held] for piece in self._let_go(call)]
 
     def _before(self, call: RepeatedCall[Piece]) -> Iterator[RepeatedCall[Piece]]:
         """The calls before this one that it may repeat."""

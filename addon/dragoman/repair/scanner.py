@@ -20,11 +20,20 @@ text before its argument marker came.
 
 from __future__ import annotations
 
-from .call_reader import HELD_LIMIT, IN_CODE, TOO_LONG, CallReader, Candidate, Outcome
+from .call_reader import (
+    CANDIDATE_LIMIT,
+    HELD_LIMIT,
+    IN_CODE,
+    TOO_LONG,
+    CallReader,
+    Candidate,
+    Outcome,
+)
 from .call_rule import Rules
 from .declared_tools import DeclaredTools
 from .events import LeftAsText, ScanEvent, Text
 from .formats.active import ActiveFormats
+from .formats.json_alone import JSON_ALONE
 from .formats.protocol import NOTHING_HELD, Held, MarkerMatch
 from .scan_state import ScanState
 from .text_reader import TextReader
@@ -44,6 +53,8 @@ class Scanner:
 
     def __init__(self, tools: DeclaredTools, rules: Rules, formats: ActiveFormats) -> None:
         self._rules = rules
+        if tools.wants_json or rules(JSON_ALONE).calls == "none":
+            formats = formats.without(JSON_ALONE)
         self._state = ScanState(formats)
         self._calls = CallReader(tools, self._state)
         self._text = TextReader(tools, rules, self._state)
@@ -253,6 +264,9 @@ class Scanner:
         elif why is TOO_LONG:
             self._state.add(LeftAsText("call", why))
             self._state.give_up_all()
+        elif candidate.alone:
+            if candidate.has_call or candidate.size > CANDIDATE_LIMIT:
+                self._state.add(LeftAsText("JSON call", why))
         else:
             for marker in self._state.formats.find_all(near):
                 if marker.end > size:

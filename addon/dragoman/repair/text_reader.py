@@ -16,6 +16,7 @@ from .call_rule import CallRule, Rules
 from .declared_tools import DeclaredTools
 from .events import Dropped, LeftAsText, Text
 from .formats import lone_at_end
+from .formats.json_alone import JSON_ALONE
 from .formats.protocol import LeakFormat, MarkerMatch
 from .markdown import MarkdownCode, Quotation
 from .scan_state import AFTER_ALL_CALLS, ScanState
@@ -128,6 +129,13 @@ class TextReader:
             return None
         state, buffer = self._state, self.buffer
         marker = state.find(buffer)
+        if (
+            self.fresh
+            and JSON_ALONE in state.formats
+            and not (state.called or state.code.tail.strip())
+        ):
+            alone = JSON_ALONE.at_start(buffer)
+            marker = alone if alone and not (marker and marker.start <= alone.end) else marker
         end = marker.start if marker else len(buffer) - state.formats.unfinished(buffer)
         if marker is None and not self._must_wait(buffer[:end]):
             self.give(end)
@@ -140,7 +148,8 @@ class TextReader:
         self._end_channel(marker)
         may_be = quotation if quotation and not is_open else None
         in_code = (may_be is None and is_open) or (rule.quoted_last and quotation.in_element)
-        candidate = Candidate(in_code, may_be, self._state.code, self.buffer[: marker.start])
+        before = self.buffer[: marker.start]
+        candidate = Candidate(in_code, may_be, self._state.code, before, alone=marker.alone)
         candidate.add(self.buffer)
         return candidate
 
@@ -187,6 +196,10 @@ class TextReader:
 
     def _leave(self, marker: MarkerMatch, why: str) -> None:
         """The marker is text."""
+        if marker.alone:
+            self.give(marker.end)
+            self.fresh = False
+            return
         self._state.add_in_vain(marker.format)
         self.give(marker.end)
         self._state.add(LeftAsText(marker.name, why))

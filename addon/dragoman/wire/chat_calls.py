@@ -175,18 +175,25 @@ class CallAssembler:
 
     def __init__(self, names: Set[str] = frozenset()) -> None:
         self._names = names
-        self._all: list[Call] = []
+        self.calls: list[Call] = []
         self._by_id: dict[str, Call] = {}
         self._by_index: dict[int, Call] = {}
 
     @property
     def remembered(self) -> int:
         """How many calls, ids and indexes are known."""
-        return len(self._all) + len(self._by_id) + len(self._by_index)
+        return len(self.calls) + len(self._by_id) + len(self._by_index)
 
     def take(self, delta: CallDelta, *, new: bool = False) -> tuple[Call, bool]:
         """Add a delta to its call, or if `new` to one of its own; returns the call, and whether the
         delta began it."""
+        if delta.index is not None and not (new or delta.id or delta.name):
+            # More of the arguments of a call, as nearly all deltas are.
+            call = self._by_index.get(delta.index)
+            if call is not None and call.repeated is None:
+                if delta.arguments:
+                    call.add(delta.arguments)
+                return call, False
         call = None if new else self._candidate(delta)
         if call is not None:
             delta = _after(call.repeated, delta)
@@ -202,8 +209,8 @@ class CallAssembler:
         is_new = call is None
         if call is None:
             call = Call()
-            self._by_index[delta.index if delta.index is not None else len(self._all)] = call
-            self._all.append(call)
+            self._by_index[delta.index if delta.index is not None else len(self.calls)] = call
+            self.calls.append(call)
         elif delta.index is not None:
             self._by_index.setdefault(delta.index, call)
         if delta.id:
@@ -216,7 +223,7 @@ class CallAssembler:
 
     def take_repeated(self) -> int:
         """How many heads began no call, as no arguments followed; forgets them."""
-        repeated = [call for call in self._all if call.repeated]
+        repeated = [call for call in self.calls if call.repeated]
         for call in repeated:
             call.repeated = None
         return len(repeated)
@@ -230,7 +237,7 @@ class CallAssembler:
             return None if is_new and _shares_id(delta, same_id) else same_id
         if same_index is not None:
             return same_index
-        latest = self._all[-1] if self._all else None
+        latest = self.calls[-1] if self.calls else None
         begins = delta.id or delta.name or delta.arguments.startswith("{")
         if delta.index is not None and begins:
             return latest if latest is not None and _completes(delta, latest) else None

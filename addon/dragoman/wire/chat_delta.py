@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .chat_text import FIELDS_OF, STRINGS, reasoning
+from .chat_calls import CallDelta
+from .chat_text import CONTENT, FIELDS_OF, STRINGS, reasoning
 from .json_codec import Json, array, objects, string
+from .sse import Only
 
 DeltaPart = tuple[Literal["text", "reasoning", "refusal"], str]
 
@@ -66,8 +68,8 @@ def choice_index(value: Json, position: int) -> int:
 
 _BESIDE = ("finish_reason", "logprobs", "usage", "message", "error", *SOURCES)
 """What a choice may hold beside its delta, and is read."""
-OF_A_CHUNK = ("usage", "error", *SOURCES)
-"""The same of a chunk and its choices."""
+NOT_ONLY = ("error", *SOURCES)
+"""What a chunk may hold beside its choices and a usage."""
 _TEXT_ORDER = {name: place for place, name in enumerate(STRINGS)}
 
 
@@ -118,6 +120,19 @@ def only_arguments(chunk: Any) -> tuple[Json, Json] | None:
         return None
     is_text = type(function.get("arguments")) is str and function["arguments"]
     return (choice, call) if is_text and type(call.get("index")) is int else None
+
+
+def only_says(chunk: Json) -> Only | None:
+    """All that a chunk says of the first choice, perhaps with a usage; None if it says more."""
+    if (found := only_text(chunk)) is not None:
+        choice, fields, text = found
+        said: Only = ("text" if fields == CONTENT else "reasoning", text)
+    elif (called := only_arguments(chunk)) is not None:
+        choice, call = called
+        said = CallDelta(call["index"], "", "", call["function"]["arguments"])
+    else:
+        return None
+    return None if choice.get("index") or any(map(chunk.get, NOT_ONLY)) else said
 
 
 def texts(delta: Json) -> list[DeltaPart]:

@@ -92,35 +92,17 @@ def dumps(value: Any) -> bytes:
     """Compact JSON; infinite numbers (``1e999``) become null. Raises `NotJson` for too deep
     nesting."""
     try:
-        return _write(value)
+        text = "".join(_encode(value, 0))
     except (ValueError, RecursionError):
-        return _write_finite(_write, value)
-
-
-def dumps_ascii(value: Any) -> bytes:
-    """What `dumps` gives for a value with a lone surrogate."""
+        try:
+            value = _finite(value)
+            text = "".join(_encode(value, 0))
+        except (ValueError, RecursionError) as error:
+            raise NotJson(str(error)) from None
     try:
-        return _write_ascii(value)
-    except (ValueError, RecursionError):
-        return _write_finite(_write_ascii, value)
-
-
-def _write(value: Any) -> bytes:
-    try:
-        return "".join(_encode(value, 0)).encode()
+        return text.encode()
     except UnicodeEncodeError:
-        return _write_ascii(value)
-
-
-def _write_ascii(value: Any) -> bytes:
-    return "".join(_encode_ascii(value, 0)).encode()
-
-
-def _write_finite(write: Callable[[Any], bytes], value: Any) -> bytes:
-    try:
-        return write(_finite(value))
-    except (ValueError, RecursionError) as error:
-        raise NotJson(str(error)) from None
+        return "".join(_encode_ascii(value, 0)).encode()
 
 
 def _finite(value: Any) -> Any:

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Literal
 
 from ..notes import ReplyFacts, printable
-from . import chat_delta, messages
+from . import messages
 from .chat_calls import Call, CallAssembler, CallDelta, elements, read_delta
-from .chat_text import CONTENT, reasoning
+from .chat_delta import choices, only_says, texts
+from .chat_text import reasoning
 from .errors import ErrorObject, read_error, unlisted
 from .json_codec import Json, NotJson, dumps, loads, objects, string
 from .responses import DELTAS, is_event
-from .same_frames import SameFrames
 from .sse import Frame, is_event_stream, split
 from .usage import Counts, counts, merged
 
@@ -36,12 +34,12 @@ TAIL = 48 * 1024
 """Bytes at the end of a longer one that are read."""
 UNNAMED = "error"
 """The code of an error that has none."""
-MAX_MISSES = 16
 _CALL = 1024
 """What a call counts beside its arguments."""
 _CODE = re.compile(r"[A-Za-z][\w.\-]{0,63}\Z")
 # JSON escapes the quotes of text, so none can look like this.
 _DELTA = re.compile(rb'"type"\s*+:\s*+"response\.[a-z_.]++(?<=\.delta)"')
+_OUTPUT_ITEM = "response.output_item"
 _RUN_BY_HOST = frozenset(
     {"web_search", "file_search", "code_interpreter", "image_generation", "mcp"}
 )
@@ -54,14 +52,15 @@ class ChoiceTurn:
 
     thoughts: list[str] = field(default_factory=list)
     """Only where they are kept."""
-    calls: list[Call] = field(default_factory=list)
     assembler: CallAssembler = field(default_factory=CallAssembler)
-    latest: tuple[int | None, Call] | None = None
-    """The call that was read last, and its index."""
     size: int = 0
     finish: str = ""
     ended: bool = False
     taken: bool = False
+
+    @property
+    def calls(self) -> list[Call]:
+        return self.assembler.calls
 
     @property
     def reasoning(self) -> str:
@@ -80,21 +79,9 @@ class ChoiceTurn:
     def call(self, delta: CallDelta, *, whole: bool = False) -> None:
         self.size += len(delta.arguments)
         if self.size > MAX_TEXT:
-            delta.arguments = ""
-        call, is_new = self.assembler.take(delta, new=whole)
-        self.latest = delta.index, call
-        if is_new:
-            self.calls.append(call)
+            delta = replace(delta, arguments="")
+        if self.assembler.take(delta, new=whole)[1]:
             self.size += _CALL
-
-    def more_arguments(self, index: int, text: str) -> None:
-        """Of the call at this index."""
-        if self.latest is None or self.latest[0] != index:
-            self.call(CallDelta(index, "", "", text))
-            return
-        self.size += len(text)
-        if self.size <= MAX_TEXT:
-            self.latest[1].add(text)
 
 
 class ReplyReader:
@@ -108,14 +95,12 @@ class ReplyReader:
         """Of a Responses reply: each item as `call_fields`, by its output index, or by its id where
         there is none."""
         self._item_ids: set[str] = set()
-        self._same: SameFrames | None = None
-        self._same_is: Literal["text", "reasoning"] | int = "text"
-        """What such a frame continues."""
-        self._misses = 0
         self._parsed = self._streamed = self._done = False
+        self._in_call = False
+        """Of a Messages reply: whether the latest block is a call that the client runs."""
         self._model = self._status = self._answered = ""
         self._usage: Counts | None = None
-        self._uncounted: Json = {}
+        self._counted: Json = {}
         """A later chunk with usage: some hosts count in every chunk."""
         self._error: ErrorObject | None = None
         self._before = self._size = 0
@@ -127,113 +112,95 @@ class ReplyReader:
     def frame(self, frame: Frame) -> bool:
         """An event; returns whether it ends a turn with calls whose thoughts are kept."""
         self._streamed = True
-        raw, same = frame.raw, self._same
         if self._first is None:
-            self._size = self._before + len(raw.rstrip(b"\r\n"))
-            self._before += len(raw)
-        if frame.continues is not None and self._parsed:
-            self._continue(*frame.continues)
-        elif same is not None and (text := same.text_in(raw)):
-            self._misses = 0
-            self._continue(self._same_is, text)
-        elif not (self._first is not None and self._answered and _DELTA.search(raw)):
+            self._size = self._before + len(frame.raw.rstrip(b"\r\n"))
+            self._before += len(frame.raw)
+        only, counted = frame.only, frame.counted
+        if not (self._parsed and (only or counted)):
+            if self._first is not None and self._answered and _DELTA.search(frame.raw):
+                return False
             try:
                 value = unlisted(frame.value) if frame.whole else None
             except NotJson:
                 self._done = self._done or frame.is_done
                 return False
-            if isinstance(value, dict):
-                self._learn(frame, value)
+            if not isinstance(value, dict):
+                return False
+            only = only_says(value) if self._parsed else None
+            if only is None:
                 return self._value(value)
-        return False
-
-    def _learn(self, frame: Frame, chunk: Json) -> None:
-        """Frames like this one need not be parsed; where something else differs in every frame,
-        too, that is soon tried no more."""
-        if self._misses >= MAX_MISSES or frame.continues is not None:
-            return
-        if (found := chat_delta.only_text(chunk)) is not None:
-            choice, fields, text = found
-            self._same_is = "text" if fields == CONTENT else "reasoning"
-        elif (called := chat_delta.only_arguments(chunk)) is not None:
-            choice, fields, text = called[0], (), called[1]["function"]["arguments"]
-            self._same_is = called[1]["index"]
-        else:
-            return
-        self._misses += 1
-        known = not (choice.get("index") or any(map(chunk.get, chat_delta.OF_A_CHUNK)))
-        self._same = SameFrames.of(frame, chunk, fields, text) if known else None
-
-    def _continue(self, what: Literal["text", "reasoning"] | int, text: str) -> None:
-        """Such a frame is of the first choice."""
+            counted = value
+        if counted is not None and counted.get("usage"):
+            self._counted = counted
+        if only is None:
+            return False
         if self._first is None:
             self._first = self._size
-        if isinstance(what, int):
-            if (turn := self._choices.get(0)) is None:
-                turn = self._choices[0] = ChoiceTurn()
-            turn.more_arguments(what, text)
-        elif what == "text":
-            if not self._answered and text.strip():
-                self._answered = "text"
-        elif self._keeps:
-            self._choices.setdefault(0, ChoiceTurn()).think(text)
+        if isinstance(only, CallDelta):
+            (self._choices.get(0) or self._turn(0)).call(only)
+        elif only[0] == "reasoning":
+            if self._keeps:
+                self._turn(0).think(only[1])
+        elif not self._answered and only[1].strip():
+            self._answered = "text"
+        return False
 
     def _value(self, value: Json) -> bool:
         """A chunk, an event, or a whole reply; returns whether it ends a turn as above."""
-        found = chat_delta.only_text(value) if self._answered and self._parsed else None
-        if found and not (value.get("error") or found[0].get("index")):
-            if value.get("usage"):
-                self._uncounted = value
-            if self._keeps and found[1] != CONTENT:
-                self._continue("reasoning", found[2])
-            return False
         where = (value, value.get("response"), *objects(value.get("choices")))
         error = next(filter(None, map(read_error, where)), None)
-        usage = counts(value)
-        if usage is not None:
-            self._usage, self._uncounted = merged(self._usage, usage), {}
-        if messages.is_event(value) or messages.is_message(value):
-            has_token, ends, finish = self._message(value)
+        usage, ends = counts(value), False
+        if messages.is_event(value):
+            ends = self._message_event(value)
+        elif messages.is_message(value):
+            for event in messages.events_of(value):
+                ends = self._message_event(event) or ends
+        elif is_event(value):
+            self._event(value)
         else:
-            has_token, ends, finish = self._event(value) if is_event(value) else self._chunk(value)
-        if error is not None or usage or finish:
+            ends = self._chunk(value)
+        if usage is not None:
+            self._usage, self._counted = merged(self._usage, usage), {}
+        if error is not None or usage:
             self._error = error
         self._parsed = self._parsed or bool(error) or is_llm(value)
-        if has_token and self._first is None:
-            self._first = self._size
         return ends
+
+    def _token(self) -> None:
+        """This frame has a token."""
+        if self._first is None:
+            self._first = self._size
 
     # Of chat completions
 
-    def _chunk(self, value: Json) -> tuple[bool, bool, bool]:
-        """Whether it has a token, ends a turn with calls that is kept, and has a finish reason."""
+    def _turn(self, index: int) -> ChoiceTurn:
+        if index not in self._choices:
+            self._choices[index] = ChoiceTurn()
+        return self._choices[index]
+
+    def _chunk(self, value: Json) -> bool:
+        """Whether it ends a turn with calls that is kept."""
         self._model = self._model or string(value.get("model"))
-        has_token = ends = finish = False
-        for choice in chat_delta.choices(value):
-            turn = self._choices.setdefault(choice.index, ChoiceTurn())
-            texts = chat_delta.texts(choice.delta)
-            if not self._answered and any(t.strip() for k, t in texts if k != "reasoning"):
+        ends = False
+        for choice in choices(value):
+            turn = self._turn(choice.index)
+            said = texts(choice.delta)
+            if not self._answered and any(t.strip() for k, t in said if k != "reasoning"):
                 self._answered = "text"
             if self._keeps and (text := reasoning(choice.delta)):
                 turn.think(text)
-            calls = [read_delta(each) for each in elements(choice.delta)]
-            for delta in calls:
+            if said:
+                self._token()
+            for delta in map(read_delta, elements(choice.delta)):
                 if delta is not None and not delta.silent:
-                    has_token = True
+                    self._token()
                     turn.call(delta, whole=choice.whole)
-            reason = choice.fields.get("finish_reason")
-            turn.finish = string(reason) or turn.finish
+            if reason := choice.fields.get("finish_reason"):
+                turn.finish = string(reason) or turn.finish
+                self._error = None
             turn.ended = turn.ended or choice.whole or bool(reason)
             ends = ends or bool(turn.ended and turn.calls and turn.thoughts and not turn.taken)
-            has_token, finish = has_token or bool(texts), finish or bool(reason)
-        return has_token, ends, finish
-
-    def forked(self) -> ReplyReader:
-        """One that has read the same, and keeps no thoughts."""
-        without: dict[int, object] = {id(turn.thoughts): [] for turn in self._choices.values()}
-        other = deepcopy(self, without)
-        other._keeps = False
-        return other
+        return ends
 
     def turns(self, *, last: bool = False) -> list[ChoiceTurn]:
         """The turns with calls and thoughts that have ended since the last time; `last`: the reply
@@ -245,51 +212,53 @@ class ReplyReader:
 
     # Of the Messages API
 
-    def _message(self, value: Json) -> tuple[bool, bool, bool]:
-        """As `_chunk`, of an event or a whole message."""
-        if messages.is_message(value):
-            found = [self._message(event) for event in messages.events_of(value)]
-            return True, any(ends for _, ends, _ in found), True
-        turn = self._choices.setdefault(0, ChoiceTurn())
-        begun, index = messages.block_begun(value), messages.index_of(value)
-        if isinstance(message := value.get("message"), dict):
+    def _message_event(self, event: Json) -> bool:
+        """As `_chunk`."""
+        turn = self._turn(0)
+        begun, index = messages.block_begun(event), messages.index_of(event)
+        if isinstance(message := event.get("message"), dict):
             self._model = string(message.get("model")) or self._model
-        if begun is not None and begun.get("type") == messages.CALL:
+        call: CallDelta | None = None
+        if begun is not None:
+            self._in_call = begun.get("type") == messages.CALL
+        if begun is not None and self._in_call:
             given = dumps(begun["input"]).decode() if begun.get("input") else ""
             call = CallDelta(index, string(begun.get("id")), string(begun.get("name")), given)
-            turn.call(call, whole=True)
-            return True, False, False
-        if (arguments := messages.arguments_in(value)) and index is not None:
-            turn.more_arguments(index, arguments)
-        kind, text = messages.text_in(value) or ("", "")
+        elif (arguments := messages.arguments_in(event)) and self._in_call:
+            call = CallDelta(index, "", "", arguments)
+        kind, text = messages.text_in(event) or ("", "")
         if kind == "text" and text.strip():
             self._answered = "text"
         elif kind == "thinking" and self._keeps:
             turn.think(text)
-        reason = messages.stop_reason_in(value)
-        turn.finish, turn.ended = reason or turn.finish, turn.ended or bool(reason)
-        ends = bool(reason and turn.calls and turn.thoughts and not turn.taken)
-        return bool(text or arguments), ends, bool(reason)
+        if call is not None:
+            turn.call(call, whole=bool(call.name))
+        if call is not None or text:
+            self._token()
+        if reason := messages.stop_reason_in(event):
+            turn.finish, turn.ended, self._error = reason, True, None
+        return bool(reason and turn.calls and turn.thoughts and not turn.taken)
 
     # Of the Responses API
 
-    def _event(self, event: Json) -> tuple[bool, bool, bool]:
-        """As `_chunk`."""
+    def _event(self, event: Json) -> None:
         kind, delta = string(event.get("type")), event.get("delta")
         if isinstance(delta, str) and (text := DELTAS.get(kind)):
             if text.kind in ("text", "refusal") and delta.strip():
                 self._answered = self._answered or "text"
-            return bool(delta), False, False
-        if isinstance(item := event.get("item"), dict) and kind.startswith("response.output_item"):
+            if delta:
+                self._token()
+        elif isinstance(item := event.get("item"), dict) and kind.startswith(_OUTPUT_ITEM):
             index, item_id = event.get("output_index"), string(item.get("id"))
             self._items[index if type(index) is int else item_id] = call_fields(item)
             self._item_ids |= {item_id} - {""}
             self._answer(item)
-            return string(item.get("type")).endswith("call"), False, False
-        if isinstance(response := event.get("response"), dict):
+            if string(item.get("type")).endswith("call"):
+                self._token()
+        elif isinstance(response := event.get("response"), dict):
             self._response(response)
-            return False, False, bool(self._status)
-        return False, False, False
+            if self._status:
+                self._error = None
 
     def _response(self, response: Json) -> None:
         """A snapshot; its output counts for items without events."""
@@ -351,7 +320,7 @@ class ReplyReader:
         choices = [turn for _, turn in sorted(self._choices.items())]
         names = [call.name for turn in choices for call in turn.calls]
         names += [name for kind, name, _ in self._items.values() if kind not in _RUN_BY_HOST]
-        usage = counts(self._uncounted) or self._usage
+        usage = counts(self._counted) or self._usage
         finishes = tuple(filter(None, [*(turn.finish for turn in choices), self._status]))
         return ReplyFacts(
             parsed=self._parsed,
@@ -368,12 +337,12 @@ class ReplyReader:
 
 
 class TurnReader:
-    """Reads both sides of a reply that is repaired.  They are one until repair changes a frame."""
+    """Reads both sides of a reply: what the upstream sent, and what the client receives."""
 
     def __init__(self, *, keeps: bool = False) -> None:
         """`keeps`: see `ReplyReader`; of what the client receives."""
         self._keeps = keeps
-        self.upstream = self.client = ReplyReader(keeps=keeps)
+        self.upstream, self.client = ReplyReader(), ReplyReader(keeps=keeps)
         self.fault: Exception | None = None
         self.stopped = False
         """Whether the rest of the reply passes unread."""
@@ -390,24 +359,17 @@ class TurnReader:
         if self.fault is not None or (frame is None and not sent):
             return None
         self._begun = True
+        ends = None
         try:
-            return self._take(frame, sent)
+            if frame is not None and not self._upstream_ended:
+                self.upstream.frame(frame)
+            for at, each in enumerate(sent):
+                if self.client.frame(each) and ends is None:
+                    ends = at
         except Exception as fault:
             self.fault = fault
             return None
-
-    def _take(self, frame: Frame | None, sent: Sequence[Frame]) -> int | None:
-        if self.client is self.upstream:
-            if len(sent) == 1 and sent[0] is frame:
-                return 0 if self.client.frame(frame) else None
-            self.upstream = self.client.forked()
-        if frame is not None and not self._upstream_ended:
-            # What only continues a leaked call was only a text.
-            if len(sent) == 1 and sent[0].continues is not None:
-                frame.continues = frame.continues or ("text", "")
-            self.upstream.frame(frame)
-        ends = [at for at, each in enumerate(sent) if self.client.frame(each)]
-        return ends[0] if ends else None
+        return ends
 
     def documents(self, received: bytes, sent: bytes) -> None:
         """The reply is no event stream."""
@@ -427,8 +389,6 @@ class TurnReader:
     def end_upstream(self) -> None:
         """What comes is ours."""
         self._upstream_ended = True
-        if self.client is self.upstream:
-            self.upstream = self.client.forked()
 
 
 def read_reply(body: bytes, tail: bytes = b"", *, keeps: bool = False) -> ReplyReader:

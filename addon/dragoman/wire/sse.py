@@ -18,7 +18,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .json_codec import dumps, loads
+from .chat_calls import CallDelta
+from .json_codec import Json, dumps, loads
 
 MAX_FRAME = 32 * 1024 * 1024
 """Bytes of one frame that are held; a larger frame is passed on in pieces as it arrives, each
@@ -64,6 +65,10 @@ def is_event_stream(start: bytes | bytearray) -> bool | None:
     return None if open_yet and len(start) < _START else False
 
 
+Only = tuple[Literal["text", "reasoning"], str] | CallDelta
+"""More of the answer or of the thoughts, or a delta of a call."""
+
+
 @dataclass(slots=True)  # not frozen: two are made for nearly every event
 class Frame:
     """One event of a stream, as it arrived or will be sent."""
@@ -73,11 +78,11 @@ class Frame:
     """False for a piece of a frame larger than `MAX_FRAME`."""
     empty: bool = False
     """Whether this is known to carry nothing: it may be many frames of blank lines and comments."""
-    continues: tuple[Literal["text", "reasoning"] | int, str] | None = field(
-        default=None, repr=False, compare=False
-    )
-    """What it only continues, and the text: that of the answer or of the thoughts, or the
-    arguments of a call by its index; if repair has found that out."""
+    only: Only | None = field(default=None, repr=False, compare=False)
+    """All that it says, of the first choice, if repair has found that out: nobody has to read it
+    again."""
+    counted: Json | None = field(default=None, repr=False, compare=False)
+    """Its chunk, if that has a usage beside what it `only` says."""
     _value: Any = field(default=..., repr=False, compare=False)
 
     @property
@@ -164,16 +169,6 @@ def split(stream: bytes, max_frame: int = MAX_FRAME) -> Iterator[Frame]:
     for start in range(0, len(stream), _STEP):
         yield from splitter.feed(stream[start : start + _STEP])
     yield from splitter.close()
-
-
-def in_steps(stream: bytes) -> Iterator[bytes]:
-    """A whole stream, in pieces of whole frames."""
-    begin = 0
-    while begin < len(stream):
-        blank = stream.find(b"\n\n", begin + _STEP)
-        end = blank + 2 if blank >= 0 else len(stream)
-        yield stream[begin:end]
-        begin = end
 
 
 def raw_frames(data: bytes) -> list[bytes]:

@@ -49,17 +49,20 @@ CALLS = {
     "doubao": f'<|FunctionCallBegin|>¦[{{"name": "bash", "parameters": {LS}}}]¦<|FunctionCallEnd|>',
     "tools": f'<tools>¦{{"name": "bash", "arguments": {LS}}}¦</tools>',
     "minimax_text": f'[TOOL_CALL]¦{{"name": "bash", "arguments": {LS}}}¦[/TOOL_CALL]',
+    "gemma": '<|tool_call>¦call:bash{command:<|"|>¦ls¦<|"|>}¦<tool_call|>',
+    "lfm2": '<|tool_call_start|>¦[bash(command="¦ls¦")]¦<|tool_call_end|>',
     "calling_tool": f"[Calling tool:¦ bash({LS}¦)]",
 }
 TAGGED = ("kimi_k3", "dsml", "qwen", "glm", "claude", "minimax_m2", "minimax_m3")
-JSON = sorted(CALLS.keys() - set(TAGGED))
+BRACKETED = ("gemma", "lfm2")
+JSON = sorted(CALLS.keys() - {*TAGGED, *BRACKETED})
 PIECES = sorted({piece for call in CALLS.values() for piece in call.split("¦")})
 WORDS = ["alpha ", " beta", "gamma\n"]
 WHOLE = [call.replace("¦", "") for call in CALLS.values()]
 
 
 def test_every_format_has_its_row() -> None:
-    assert set(CALLS) == set(NAMES)
+    assert {*CALLS, "json"} == set(NAMES), "JSON alone is no call among other text"
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -83,7 +86,8 @@ def at_cuts(text: str, size: int) -> list[ScanEvent]:
 )
 def test_what_is_no_call_is_text_to_the_character(name: str, shape: str) -> None:
     call = CALLS[name].replace("¦", "")
-    call = call.replace("bash", "rm") if shape[0] == "s" else call
+    if shape[0] == "s":  # the end of LFM2's calls is a stray marker of Kimi's there
+        call = call.replace("bash", "rm").removesuffix("<|tool_call_end|>")
     text = shape.replace("{}", call)
     for size in (len(text), 1, 5):
         events = at_cuts(text, size)
@@ -118,7 +122,7 @@ NOT_OPEN = {
 
 def by_lines(name: str) -> str:
     """The call with each of its markers in a line of its own where the format allows that."""
-    between = "" if name in ("kimi_k2", "deepseek", "mistral", "harmony") else "\n"
+    between = "" if name in ("kimi_k2", "deepseek", "mistral", "harmony", *BRACKETED) else "\n"
     values = ("¦ls¦", "¦command¦")
     call = CALLS[name]
     for value in values:
@@ -164,8 +168,8 @@ def test_a_text_between_the_calls_of_a_quoted_section_leaves_it_quoted() -> None
     assert [gist(at_cuts(text, size)) for size in (len(text), 1, 5)] == [text] * 3
 
 
-@pytest.mark.parametrize("name", TAGGED)
-def test_a_call_between_tags_leaves_when_it_is_whole_and_is_text_where_a_reply_breaks_off(
+@pytest.mark.parametrize("name", [*TAGGED, *BRACKETED])
+def test_a_call_that_is_held_leaves_when_it_is_whole_and_is_text_where_a_reply_breaks_off(
     name: str,
 ) -> None:
     call = CALLS[name].replace("¦", "")

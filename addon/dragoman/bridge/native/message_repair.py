@@ -123,7 +123,7 @@ class MessagesStreamRepair:
                 taken = self._scanner.takes(text) if kind == self._kinds[-1] else None
                 if taken is not None:
                     self._length = self._certain = self._length + len(text)
-                    frame.continues = "text" if kind == "text" else "reasoning", text
+                    frame.only = "text" if kind == "text" else "reasoning", text
                     return [frame]
         self._read(frame, event)
         return self._leave()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...notes import Evidence
-from ...repair.declared_tools import DeclaredTools, ToolLookup
+from ...repair.declared_tools import DeclaredTools, ToolLookup, is_json_form
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, array, objects, string
 from ...wire.responses import STREAMED_CALLS
@@ -50,12 +50,13 @@ class RequestTools:
                 called[call_id] = name if called.setdefault(call_id, name) == name else ""
         functions = [tool["function"] for tool in toolbox.chat_tools()]
         schemas = {function["name"]: function.get("parameters") for function in functions}
-        names = ToolLookup(toolbox.tools)
+        names, text = ToolLookup(toolbox.tools), body.get("text")
         declared = DeclaredTools(
             schemas,
             aliases=names.aliases,
             model=string(body.get("model")),
             forbidden=body.get("tool_choice") == "none",
+            wants_json=is_json_form(text.get("format") if isinstance(text, dict) else None),
             called=called,
         )
         return cls(declared, names, isinstance(request, dict))

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from ...notes import Evidence
 from ...wire.chat_end import FINISHES, Finish
 from ...wire.chat_text import FIELDS_OF
+from ...wire.sse import Only
 from ..request.validation import label
 
 
@@ -41,10 +42,10 @@ class Choices:
             self.all_finished &= index in self._finishes
         return delta
 
-    def continue_first(self, kind: Literal["text", "reasoning"] | int) -> None:
+    def continue_first(self, only: Only) -> None:
         """The first choice has more of a text or of a call, and nothing else."""
-        if isinstance(kind, str):
-            self._choice_of[kind] = 0
+        if isinstance(only, tuple):
+            self._choice_of[only[0]] = 0
         self._in_turn.add(0)
         self.all_finished &= 0 in self._finishes
 

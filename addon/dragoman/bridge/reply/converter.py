@@ -70,6 +70,8 @@ class ReplyConverter:
         self._items = ItemOrder(turn, self.writer, evidence)
         self._reader = DeltaReader(self._items, evidence, thinks=turn.thinks)
         self._counts: Counts | None = None
+        self._counted: dict[str, Any] = {}
+        """A later chunk with usage: some hosts count in every chunk."""
         self._choices = Choices(evidence)
         self._has_choices = False
         self._empty = 0
@@ -152,10 +154,12 @@ class ReplyConverter:
     def _read(self, frame: Frame) -> None:
         if not frame.whole:
             self._evidence.note("skipped", "part of an event too large to read")
-        elif frame.continues is not None:
+        elif frame.only is not None or frame.counted is not None:
             self._has_choices = True
-            self._choices.continue_first(frame.continues[0])
-            self._reader.continued(*frame.continues)
+            self._counted = frame.counted or self._counted
+            if frame.only is not None:
+                self._choices.continue_first(frame.only)
+                self._reader.only(frame.only)
         else:
             try:
                 value = frame.value
@@ -184,7 +188,8 @@ class ReplyConverter:
         if not isinstance(value, dict):
             self._evidence.note("skipped", "event that is no chunk")
             return []
-        self._counts = counts(value) or self._counts
+        if (counted := counts(value)) is not None:
+            self._counts, self._counted = counted, {}
         choices = chat_delta.choices(value)
         listed = value.get("choices")
         if isinstance(listed, list) and len(listed) > len(choices):
@@ -260,7 +265,8 @@ class ReplyConverter:
         self.writer.fail(error, self._usage())
 
     def _usage(self) -> dict[str, Any]:
-        found, estimated = usage(self._counts, self._turn.estimate, self.writer.characters)
+        counted = counts(self._counted) or self._counts
+        found, estimated = usage(counted, self._turn.estimate, self.writer.characters)
         if estimated:
             self._evidence.note("estimated", "usage")
         return found

@@ -5,7 +5,7 @@ Only the start of the text is held back, until it is known whether it is ``<thin
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from ...notes import Evidence
 from ...wire import chat_delta
@@ -13,6 +13,7 @@ from ...wire.chat_calls import CallDelta, elements, read_delta
 from ...wire.chat_delta import SOURCES
 from ...wire.chat_text import reasoning
 from ...wire.json_codec import string
+from ...wire.sse import Only
 from .item_order import ItemOrder
 from .think_tags import SplitText, ThinkSplitter
 
@@ -30,15 +31,15 @@ class DeltaReader:
         self._moved = False
         self._cited: set[str] = set()
 
-    def continued(self, what: Literal["text", "reasoning"] | int, text: str) -> None:
-        """A delta that has nothing but more of a text, or of the arguments of a call."""
-        if what == "text":
-            self._content(text)
-        elif what == "reasoning":
-            self._reasoning(text)
-        elif isinstance(what, int):
+    def only(self, said: Only) -> None:
+        """A delta that has nothing else."""
+        if isinstance(said, CallDelta):
             self.end_content()
-            self._items.call(CallDelta(what, "", "", text), whole=False)
+            self._items.call(said, whole=False)
+        elif said[0] == "text":
+            self._content(said[1])
+        else:
+            self._reasoning(said[1])
 
     def delta(self, delta: dict[str, Any], index: int, *, whole: bool) -> None:
         if text := reasoning(delta):

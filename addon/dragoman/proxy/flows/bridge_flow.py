@@ -16,7 +16,6 @@ from ...notes import Evidence
 from ...stored.store import NotOpened, StoreError
 from ...wire.errors import Refused
 from ...wire.json_codec import NotJson
-from ...wire.slices import Slices
 from ..content_decoding import DecodingError, is_unreadable
 from ..decision import Decision
 from ..error_responses import error_response, refusal
@@ -30,7 +29,7 @@ from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import ClientRequest, FlowRecorder
 from ..options import Settings
 from ..routes import Route
-from ..run_slices import ClientLeft, in_slices
+from ..run_slices import ClientLeft, Slices, in_slices
 from ..stored.async_store import AsyncStore
 from ..stored.endpoints import StoredEndpoints
 from .bridge_stream import BridgeStream

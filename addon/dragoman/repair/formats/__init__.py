@@ -12,11 +12,14 @@ from functools import cache
 
 from ..model_family import VENDORS, families_of
 from .active import ActiveFormats
+from .bracketed import GEMMA, LFM2, MINIMAX_ARROWS
 from .deepseek import DEEPSEEK
 from .enclosed_json import (
     CALLING_TOOL,
     DOUBAO,
+    GEMMA_JSON,
     GRANITE,
+    LFM2_JSON,
     LLAMA,
     MINIMAX_TEXT,
     NEMOTRON,
@@ -26,6 +29,7 @@ from .glm import GLM
 from .harmony import HARMONY, HARMONY_STRIPPED
 from .hermes import HERMES
 from .invoke import CLAUDE, DSML, MINIMAX_M2
+from .json_alone import JSON_ALONE
 from .kimi_k2 import KIMI_K2
 from .kimi_k3 import KIMI_K3
 from .minimax_m3 import MINIMAX_M3
@@ -53,7 +57,13 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     DOUBAO: frozenset({"seed"}),
     TOOLS: frozenset({"qwen"}),
     MINIMAX_TEXT: frozenset({"minimax"}),
+    MINIMAX_ARROWS: frozenset({"minimax"}),
+    GEMMA: frozenset({"gemma"}),
+    GEMMA_JSON: frozenset({"gemma"}),
+    LFM2: frozenset({"lfm"}),
+    LFM2_JSON: frozenset({"lfm"}),
     CALLING_TOOL: frozenset(),
+    JSON_ALONE: frozenset({"qwen", "hermes", "mistral", "llama", "gemma", "granite"}),
 }
 """Each format with the model families that write it (`model_family`)."""
 _LONE = {
@@ -70,8 +80,9 @@ FORMATS: tuple[LeakFormat, ...] = tuple(REGISTRY)
 NAMES = tuple(dict.fromkeys(each.name for each in FORMATS))
 _ALWAYS = frozenset({"kimi"})
 """Families whose formats are looked for even with a vendor's own model: routers rename it."""
-_BY_FAMILY = (HARMONY_STRIPPED, CLAUDE)
-"""Formats that are looked for with the models of their families alone."""
+_BY_FAMILY = (HARMONY_STRIPPED, JSON_ALONE, CLAUDE)
+"""Formats that are looked for with the models of their families alone; JSON also with a model of
+no known family, which most often runs on somebody's own computer."""
 _FAMILIES = frozenset().union(*REGISTRY.values())
 
 
@@ -119,10 +130,9 @@ class FormatChoice:
         if families & VENDORS:
             written |= _ALWAYS
             return _active(tuple(each for each, own in REGISTRY.items() if own & written))
-        looked_for = (
-            each for each, own in REGISTRY.items() if own & written or each not in _BY_FAMILY
-        )
-        return _active(tuple(looked_for))
+        others = [each for each in FORMATS if not (REGISTRY[each] & written)]
+        left_out = {each for each in _BY_FAMILY if families or each is not JSON_ALONE} & {*others}
+        return _active(tuple(each for each in FORMATS if each not in left_out))
 
     def prepare(self) -> None:
         """Compile what replies need, whatever the model: some 60 ms that no reply has to wait."""

@@ -78,6 +78,8 @@ NEMOTRON = _enclosed("nemotron", "<TOOLCALL>", "</TOOLCALL>")
 LLAMA = _enclosed("llama", "<|python_tag|>", "<|eom_id|>", marked=False)
 GRANITE = _enclosed("granite", "<|tool_call|>", "<|/tool_call|>", marked=False)
 DOUBAO = _enclosed("doubao", "<|FunctionCallBegin|>", "<|FunctionCallEnd|>")
+GEMMA_JSON = _enclosed("gemma", "<|tool_call>", "<tool_call|>")
+LFM2_JSON = _enclosed("lfm2", "<|tool_call_start|>", "<|tool_call_end|>")
 TOOLS = _enclosed("tools", "<tools>", "</tools>")
 MINIMAX_TEXT = _enclosed("minimax_text", "[TOOL_CALL]", "[/TOOL_CALL]")
 CALLING_TOOL = LeakFormat(

@@ -249,9 +249,9 @@ class JsonCallsParser(LeakParser):
         return self._leave(self._at) if found is None else bool(found[0]) and self._leave(found[1])
 
     def _closer_at(self) -> tuple[str, int] | None:
-        """See `_tag_at`: what ends all calls."""
+        """See `tag_at`: what ends all calls."""
         bracket = "}" if self._doubled else "]" if self._in_list else ""
-        return _tag_at(self._buffer, self._at, [tag for tag in (self.closer, bracket) if tag])
+        return tag_at(self._buffer, self._at, [tag for tag in (self.closer, bracket) if tag])
 
     def _finish(self) -> None:
         if self._name is None or self._called:
@@ -293,7 +293,7 @@ def _arguments_in(members: list[_Member], declared: AbstractSet[str]) -> str | N
     return f"{{{','.join(texts)}}}" if texts else ""
 
 
-def _tag_at(text: str, at: int, tags: Iterable[str]) -> tuple[str, int] | None:
+def tag_at(text: str, at: int, tags: Iterable[str]) -> tuple[str, int] | None:
     """Which of these tags follows in `text` at `at`, after white space, and where it ends;
     ``("", at)`` if one may, by what comes, and None if not."""
     begin = at + len(text[at:]) - len(text[at:].lstrip())

@@ -70,6 +70,8 @@ class MarkerMatch:
     """The kind of the text after it, up to the format's next marker."""
     within_call: bool = False
     """Whether part of a call begins here: alone it is what is left of a damaged one."""
+    alone: bool = False
+    """Whether nothing but a call that ends the text makes it a marker."""
 
     @property
     def opens_call(self) -> bool:

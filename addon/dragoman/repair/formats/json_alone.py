@@ -1,0 +1,76 @@
+"""A call that is a JSON object and nothing else: all of a text, or a fence with which it ends::
+
+    {"name": NAME, "arguments": {…}}
+
+Local models leave out the markers.  An answer may be JSON as well, so it is a call only if its tool
+is declared, the tool's schema accepts the arguments, and nothing follows (`MarkerMatch.alone`);
+and it is refused at the first member that shows that it is none.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..events import Arguments
+from .enclosed_json import EnclosedParser
+from .marker_set import MarkerPattern, marker_set
+from .protocol import LeakFormat, MarkerMatch
+
+_FENCE = "```"
+_BEGIN = re.compile(r"\s*+(?=[\[{])")
+_GIVEN = ("arguments", "parameters")
+_KEYS = (*_GIVEN, "type", "function", "id")
+
+
+class JsonAloneParser(EnclosedParser):
+    """Reads the objects of a text, or of a fence after its opening line."""
+
+    end_is_marked = False
+    markers = marker_set((_FENCE,))
+    closer = _FENCE
+
+    def _read_name(self) -> bool:
+        decided = super()._read_name()
+        return decided if self._name is None or self._name in self._tools else self._refuse()
+
+    def _read_value(self) -> bool:
+        return super()._read_value() if self._key in _KEYS else self._refuse()
+
+    def _may_stream(self) -> bool:
+        return False
+
+    def _call(self) -> bool:
+        given = any(each.key in _GIVEN for each in self._members)
+        if self._name is None or not (given and super()._call()):
+            return False
+        arguments = [each.text for each in self._events if isinstance(each, Arguments)]
+        return not self._tools.refuses(self._name, "".join(arguments))
+
+
+class _JsonAlone(LeakFormat):
+    """Looks for fences; where a text begins it is asked."""
+
+    def at_start(self, text: str) -> MarkerMatch | None:
+        """The place at which a call begins, if all of `text` may be one."""
+        found = _BEGIN.match(text)
+        return (
+            MarkerMatch(self, "json", found.end(), found.end(), True, alone=True) if found else None
+        )
+
+
+def _meaning(leak_format: LeakFormat, found: re.Match[str]) -> MarkerMatch:
+    return MarkerMatch(leak_format, "json", found.start(), found.end(), True, alone=True)
+
+
+_INFO = r"[a-z_]{0,16}+[ \t]{0,16}+"
+JSON_ALONE = _JsonAlone(
+    "json",
+    (_FENCE,),
+    MarkerPattern(
+        rf"(?<!`){_FENCE}{_INFO}\r?\n\s{{0,64}}+(?=[\[{{])",
+        rf"(?<!`)`{{1,3}}(?:(?<=```){_INFO}(?:\r?\n\s{{0,64}}+|\r)?)?\Z",
+        first="`",
+    ),
+    JsonAloneParser,
+    _meaning,
+)
