@@ -132,24 +132,20 @@ class Blocks:
         self._latest: dict[int | None, int] = {}
         """Where the latest block of each index is."""
 
-    def feed(self, event: Json) -> bool:
-        """Returns whether it brought words, or a part of a call."""
-        delta = delta_of(event)
+    def feed(self, event: Json) -> None:
         if (block := block_begun(event)) is not None:
             self._latest[index_of(event)] = len(self._blocks)
             self._blocks.append((block, {}))
-            return block.get("type") == CALL
         if event.get("type") != BLOCK_DELTA:
-            return False
+            return
         if index_of(event) not in self._latest:
             self._latest[index_of(event)] = len(self._blocks)
             found = text_in(event)
             self._blocks.append(({"type": found[0]} if found else {}, {}))
         pieces = self._blocks[self._latest[index_of(event)]][1]
-        for name, value in delta.items():
+        for name, value in delta_of(event).items():
             if name != "type" and isinstance(value, str):
                 pieces.setdefault(name, []).append(value)
-        return delta.get("type") in _TEXT_DELTAS or delta.get("type") == ARGUMENTS
 
     @property
     def whole(self) -> list[Json]:

@@ -12,7 +12,7 @@ from ...wire.reply_reader import read_reply
 from ...wire.usage import Counts
 from ..exchange import Exchange, Side, Timing
 from ..outcome import Outcome, outcome_of, what_was_done
-from ..parse.reply import first_token, parse_reply
+from ..parse.reply import parse_reply
 from ..parse.request import model_asked, parse_request
 from ..parse.values import ParsedCall, ParsedChoice, ParsedReply, Prose
 from .page import (
@@ -226,7 +226,7 @@ def _first_token(exchange: Exchange) -> float | None:
         ("client", exchange.client_reply),
     )
     for side, body in sides:
-        if (offset := first_token(body)) is not None:
+        if (offset := read_reply(body).facts.first_token) is not None:
             return exchange.timing.moment(offset, side)
     return None
 

@@ -20,8 +20,7 @@ class MessagesReader:
         self.error: ErrorObject | None = None
         self.ended = False
 
-    def feed(self, event: Json) -> bool:
-        """Returns whether it carried a token: words, or a part of a call."""
+    def feed(self, event: Json) -> None:
         if isinstance(message := event.get("message"), dict):
             self.model = string(message.get("model")) or self.model
             self.id = string(message.get("id")) or self.id
@@ -29,7 +28,7 @@ class MessagesReader:
         self.error = read_error(event) or self.error
         self.finish = api.stop_reason_in(event) or self.finish
         self.ended = self.ended or event.get("type") == api.MESSAGE_STOP
-        return self._blocks.feed(event)
+        self._blocks.feed(event)
 
     @property
     def choices(self) -> tuple[ParsedChoice, ...]:

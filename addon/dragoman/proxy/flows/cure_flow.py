@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -31,12 +31,11 @@ from ...wire.reply_reader import ChoiceTurn, read_reply
 from ...wire.request_bounds import (
     MAX_VALUES,
     TooLarge,
-    load_request,
     marks_in,
 )
 from ..body_clues import MAX_ERROR
 from ..content_decoding import DecodingError
-from ..http_headers import body_in_steps, body_of, request_body, set_json
+from ..http_headers import body_of, request_body, request_value, set_json
 from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import recorder_of
 from ..options import Settings
@@ -93,7 +92,7 @@ class CureFlow:
                 await self._rename_calls(flow)
                 return
             repairs = settings.repair is None or settings.repair(flow)
-            request = await in_slices(_strict_request(flow.request, renames=repairs), flow)
+            request = await _strict_request(flow.request, renames=repairs)
             if request is not None:
                 await self._cure(flow, request)
         except ClientLeft:
@@ -124,7 +123,7 @@ class CureFlow:
 
     async def _rename_calls(self, flow: http.HTTPFlow) -> None:
         """A request to a host that speaks the Responses API itself: only its call ids."""
-        body, value = await in_slices(_read(flow.request), flow)
+        body, value = await _read(flow.request)
         if not isinstance(value, dict):
             return
         evidence = Evidence()
@@ -210,9 +209,9 @@ class CureFlow:
             _advise(flow, response)
         if self.keeps(flow) and not response.stream:
             try:
-                body = await in_slices(body_in_steps(response), flow)
-                await self._keep_turns(flow, read_reply(body, keeps=True).turns(last=True))
-            except (ClientLeft, DecodingError):
+                turns = read_reply(body_of(response), keeps=True).turns(last=True)
+                await self._keep_turns(flow, turns)
+            except DecodingError:
                 pass
             except Exception:
                 logger.exception("%s: its reasoning is not remembered", name_of(flow))
@@ -235,22 +234,17 @@ def _advise(flow: http.HTTPFlow, response: http.Response) -> None:
         logger.warning("%s: refused by the host: %s.", name_of(flow), advice)
 
 
-def _read(request: http.Request) -> Generator[None, None, tuple[bytes, Any]]:
+async def _read(request: http.Request) -> tuple[bytes, Any]:
     """The body of a request, and its value if it may be for a model whose hosts refuse something;
     raises `TooLarge`, `NotJson` and `DecodingError`."""
-    body = yield from request_body(request)
-    strict = may_be_strict(body)
-    yield
-    return body, ((yield from load_request(body)) if strict else None)
+    body = await request_body(request)
+    return body, await request_value(body) if may_be_strict(body) else None
 
 
-def _strict_request(
-    request: http.Request, *, renames: bool
-) -> Generator[None, None, _StrictRequest | None]:
+async def _strict_request(request: http.Request, *, renames: bool) -> _StrictRequest | None:
     """The request, if it is for a model whose hosts refuse something; raises `TooLarge`, `NotJson`
     and `DecodingError`.  `renames`: whether the reply can be given the client's names."""
-    body, value = yield from _read(request)
-    yield
+    body, value = await _read(request)
     model = value.get("model") if isinstance(value, dict) else None
     family = family_of(model) if isinstance(model, str) else None
     if family is None or not isinstance(value.get("messages"), list):
