@@ -115,7 +115,7 @@ class Dragoman:
         """From now on mitmproxy refuses invalid options."""
         self._running = True
         logger.info(
-            "Dragoman %s: repair %s, cure %s, bridge %s (%d hosts known), responses kept in %s",
+            "Dragoman %s: repair %s, cure %s, bridge %s (%d hosts known), responses kept %s",
             __version__,
             ctx.options.dragoman_repair,
             ctx.options.dragoman_cure,

@@ -20,10 +20,10 @@ text before its argument marker came.
 
 from __future__ import annotations
 
+from ..notes import QUOTED
 from .call_reader import (
     CANDIDATE_LIMIT,
     HELD_LIMIT,
-    IN_CODE,
     TOO_LONG,
     CallReader,
     Candidate,
@@ -285,7 +285,7 @@ class Scanner:
         while (candidate := calls.candidate) is not None and candidate.is_quotation:
             rest = calls.parser.rest if calls.parser else self._text.buffer
             if calls.end_quotation(candidate, rest, rest, ended=True):
-                self._refuse(candidate, IN_CODE)
+                self._refuse(candidate, QUOTED)
             self._run()
         while (candidate := calls.candidate) is not None and candidate.until_end:
             if whole and calls.parser is not None and calls.parser.whole:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from copy import copy
 
-from .call_reader import ALONE, CANDIDATE_LIMIT, IN_CODE, Candidate
+from ..notes import QUOTED
+from .call_reader import ALONE, CANDIDATE_LIMIT, Candidate
 from .call_rule import CallRule, Rules
 from .declared_tools import DeclaredTools
 from .events import Dropped, LeftAsText, Text
@@ -80,7 +81,7 @@ class TextReader:
             code, quoted = self._state.code, bool(self._state.begin_is_text)
             quoted |= code.quotation(marks=False).by_lines
             if quoted or self._why_text(marker, rule, is_open=_is_open(code)):
-                self._leave(marker, IN_CODE)
+                self._leave(marker, QUOTED)
             else:
                 self._drop(marker, rule, "stray")
         after_call = self._state.called and self.fresh
@@ -113,7 +114,7 @@ class TextReader:
             quotation = Quotation() if after_call else code.quotation(marks=bool(opens_call))
             too_many = opens_call and self.quoted >= MAX_QUOTED
             if (quotation and too_many) or (quotation.by_lines and not opens_call):
-                self._leave(marker, IN_CODE)
+                self._leave(marker, QUOTED)
             elif opens_call:
                 return marker, header, self._candidate(marker, rule, quotation, is_open=is_open)
             elif marker.kind:
@@ -181,9 +182,9 @@ class TextReader:
             return AFTER_ALL_CALLS
         if is_open:
             may_be_last = rule.quoted_last and marker.opens_call and self.quoted < MAX_QUOTED
-            return "" if may_be_last else IN_CODE
+            return "" if may_be_last else QUOTED
         if marker.format in self._state.begin_is_text and not marker.is_opener:
-            return "with what it belongs to"
+            return "of a call that is text"
         return ""
 
     def _code_before(self, marker: MarkerMatch) -> MarkdownCode:

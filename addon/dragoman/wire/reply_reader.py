@@ -34,6 +34,8 @@ TAIL = 48 * 1024
 """Bytes at the end of a longer one that are read."""
 UNNAMED = "error"
 """The code of an error that has none."""
+MAX_MESSAGE = 8192
+"""Characters of an error's message: gateways have the host's in a text of their own."""
 _CALL = 1024
 """What a call counts beside its arguments."""
 _CODE = re.compile(r"[A-Za-z][\w.\-]{0,63}\Z")
@@ -330,6 +332,7 @@ class ReplyReader:
             output_tokens=usage.output if usage else None,
             first_token=self._first,
             error_code=_code(self._error) if self._error else "",
+            error_message=self._error.message[:MAX_MESSAGE] if self._error else "",
             finishes=finishes,
             answered=self._answered,
             early=self._streamed and self._parsed and not (finishes or self._done),

@@ -26,7 +26,8 @@ class ParsedRequest:
     stream: bool
     items: list[Any]
     """Messages, or items of the Responses API, as they are."""
-    tools: list[str]
+    tools: list[Json]
+    """Their definitions."""
     settings: Json
 
 
@@ -40,14 +41,14 @@ def parse_request(body: bytes) -> ParsedRequest | None:
         return None
     shape: Literal["chat", "Responses", "Messages"] = "Responses"
     if "messages" in value:
-        of_messages = "system" in value or any("input_schema" in tool for tool in _tools(value))
-        shape = "Messages" if of_messages else "chat"
+        schemas = ("input_schema" in tool for tool in objects(value.get("tools")))
+        shape = "Messages" if "system" in value or any(schemas) else "chat"
     return ParsedRequest(
         shape,
         string(value.get("model")),
         value.get("stream") is True,
         _items(value) if shape == "Responses" else _messages(value),
-        [name for tool in _tools(value) for name in _tool(tool)],
+        objects(value.get("tools")),
         {name: member for name, member in value.items() if name not in _NOT_SETTINGS},
     )
 
@@ -74,12 +75,8 @@ def _messages(value: Json) -> list[Any]:
     return [*system, *array(value["messages"])]
 
 
-def _tools(value: Json) -> list[Json]:
-    return objects(value.get("tools"))
-
-
-def _tool(value: Json) -> list[str]:
-    """A namespace has several names."""
+def names_of(value: Json) -> list[str]:
+    """The names in the definition of a tool: a namespace has several."""
     inner = value.get("function", value.get("custom"))
     name = string((inner if isinstance(inner, dict) else value).get("name"))
     if within := objects(value.get("tools")):

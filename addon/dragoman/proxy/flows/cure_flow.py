@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 from mitmproxy import http
 
 from ...bridge.cure.chat_request import cure_request
-from ...bridge.cure.refusals import advice_on
+from ...bridge.cure.refusals import Cure, refusal_in
 from ...bridge.cure.tool_names import ToolNames
 from ...bridge.model_families import Family, family_of
 from ...bridge.native.request_calls import rename_calls
@@ -84,6 +84,8 @@ class CureFlow:
         self._store = store
         self._kept_turns: WeakKeyDictionary[http.HTTPFlow, _KeptTurn] = WeakKeyDictionary()
         self._tool_names: WeakKeyDictionary[http.HTTPFlow, ToolNames] = WeakKeyDictionary()
+        self._cures: WeakKeyDictionary[http.HTTPFlow, Cure] = WeakKeyDictionary()
+        """Of requests for models whose hosts refuse something."""
 
     async def send(self, flow: http.HTTPFlow, route: Route, settings: Settings) -> None:
         """Send a request in the form that its host takes."""
@@ -118,6 +120,7 @@ class CureFlow:
         cured = await in_slices(cure_request(request, received.family, evidence), flow)
         if cured.tool_names:
             self._tool_names[flow] = cured.tool_names
+        self._cures[flow] = "on" if cured.request is received.value else "cured"
         if cured.request is not received.value:
             await self._send_changed(flow, cured.request, received.body, evidence)
 
@@ -206,7 +209,7 @@ class CureFlow:
         """The upstream's reply has ended: keep what was not streamed, and say what can be done
         about a refusal."""
         if response.status_code == 400 and is_chat(flow.request):
-            _advise(flow, response)
+            _advise(flow, response, self._cures.get(flow, "off"))
         if self.keeps(flow) and not response.stream:
             try:
                 turns = read_reply(body_of(response), keeps=True).turns(last=True)
@@ -224,14 +227,14 @@ class CureFlow:
         self._kept_turns.pop(flow, None)
 
 
-def _advise(flow: http.HTTPFlow, response: http.Response) -> None:
+def _advise(flow: http.HTTPFlow, response: http.Response, cure: Cure) -> None:
     """Log what a user can do, if the refusal is a known one."""
     try:
         error = body_of(response, MAX_ERROR)[:_ERROR_START].decode(errors="replace")
     except DecodingError:
         return
-    if advice := advice_on(error):
-        logger.warning("%s: refused by the host: %s.", name_of(flow), advice)
+    if refusal := refusal_in(error):
+        logger.warning("%s: refused by the host: %s.", name_of(flow), refusal.told(cure))
 
 
 async def _read(request: http.Request) -> tuple[bytes, Any]:
