@@ -47,7 +47,7 @@ class NativeWriter(Writer):
     def resume(self, item: Json, text: HostText, sent: str, annotations: Sequence[Json]) -> None:
         """The next item is open, in this text, of which so much was sent."""
         part, index = text.part, len(self._output)
-        where = {"item_id": item["id"], "output_index": index, part.index: text.key.part_index}
+        where = {"item_id": item["id"], "output_index": index, part.index: text.place.at}
         opened = self.open_part = OpenPart(item, part, where, self.events)
         opened.annotations += annotations
         opened.text.write(sent)
