@@ -17,7 +17,6 @@ LS = '{"command":"ls"}'
 INVOKE = '<invoke name="bash"><parameter name="command">ls</parameter></invoke>'
 # Cut where a marker of the format ends: the soup takes the pieces apart.
 ALL = AUTO.active("", claude=True)
-A = "antml:"
 CALLS = {
     "kimi_k2": f"<|tool_calls_section_begin|>¦<|tool_call_begin|>functions.bash:0"
     f"<|tool_call_argument_begin|>¦{LS}¦<|tool_call_end|>¦<|tool_calls_section_end|>",
@@ -33,8 +32,8 @@ CALLS = {
     "qwen": "<tool_call>¦<function=bash>¦<parameter=command>¦ls¦</parameter>¦</function>¦"
     "</tool_call>",
     "glm": "<tool_call>¦bash<arg_key>¦command¦</arg_key>¦<arg_value>¦ls¦</arg_value>¦</tool_call>",
-    "claude": f'<function_calls>¦<{A}invoke name="bash">¦<parameter name="command">¦ls¦'
-    f"</{A}parameter>¦</invoke>¦</{A}function_calls>",
+    "claude": '<function_calls>¦<invoke name="bash">¦<parameter name="command">¦ls¦'
+    "</parameter>¦</invoke>¦</function_calls>",
     "minimax_m2": '<minimax:tool_call>¦<invoke name="bash">¦<parameter name="command">¦ls¦'
     "</parameter>¦</invoke>¦</minimax:tool_call>",
     "minimax_m3": ']<]minimax[>[<tool_call>¦]<]minimax[>[<invoke name="bash">¦'
