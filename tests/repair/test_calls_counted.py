@@ -34,11 +34,11 @@ FRAMES = {
     "more arguments": ([*BEGUN, "<|tool_calls_section_begin|>", *CALL[:6], *WORDS], "next "),
 }
 ALLOWED = {
-    "more text": (20, 30),
-    "a marker that begins a section": (82, 82),
-    "a marker that begins a call": (43, 43),
-    "a header that starts a call": (140, 155),
-    "more arguments": (28, 45),
+    "more text": (18, 30),
+    "a marker that begins a section": (80, 80),
+    "a marker that begins a call": (41, 41),
+    "a header that starts a call": (113, 128),
+    "more arguments": (26, 43),
 }
 """Repaired, and bridged as well; with the facts that `wire.reply_reader` notes."""
 
