@@ -15,6 +15,10 @@ MAX_DETAIL = 100
 MAX_KINDS = 200
 """Different notes, and names of calls, of one flow; further ones are counted together."""
 OTHERS = "others"
+LEFT = "left as text"
+"""What is noted of each marker of a leak that stays in the text."""
+QUOTED = "in quoted code"
+"""Why one stays that a text quotes."""
 REPAIRED = "repaired"
 """What is noted of each call that was made of text."""
 
@@ -67,6 +71,12 @@ class Evidence:
         return leaked
 
     @property
+    def left(self) -> int:
+        """How many markers stay in the text, beside those that it quotes."""
+        left = ((detail, count) for (what, detail), count in self.notes.items() if what == LEFT)
+        return sum(count for detail, count in left if not detail.endswith(QUOTED))
+
+    @property
     def empty(self) -> bool:
         return not self.calls and not self.notes
 
@@ -100,6 +110,8 @@ class ReplyFacts:
     """Bytes up to the end of the first event with a token."""
     error_code: str = ""
     """Its code or type, if it is an error."""
+    error_message: str = ""
+    """Never shown as it is: hosts repeat in it what they were sent, credentials too."""
     finishes: tuple[str, ...] = ()
     """The finish reason of each choice, or the status of a response."""
     answered: str = ""

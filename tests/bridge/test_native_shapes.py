@@ -139,7 +139,7 @@ def test_a_leak_is_found_in_any_shape(shape: Callable[[str, int], list[Json]]) -
     for size in (4, 1000):
         out = repaired(written(shape(f"Here.{SECTION}Done.", size)))
         assert b"<|" not in out
-        assert output_of(out) == expected[shape is routed :]
+        assert output_of(out) == expected
         clean = written(shape("Here is <|tool_calls|>, no call.", size))
         assert repaired(clean) == clean
         if shape not in (routed, one_off) and "without" not in shape.__qualname__:
@@ -235,7 +235,7 @@ def test_a_message_that_only_the_terminal_event_has_does_not_repeat_another() ->
     """vLLM lists items under other ids than it streamed them."""
     events = VLLM.events([("text", ["A."]), ("text", cut(f"B.{SECTION}", 9))])
     events = [event for event in events if event.get("output_index") != 0]
-    assert output_of(repaired(written(events))) == [text("A."), text("B."), CALLED]
+    assert output_of(repaired(written(events))) == [text("B."), CALLED, text("A.")]
 
 
 @pytest.mark.parametrize("size", [4, 1000])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.bridge.cure.refusals import advice_on
+from dragoman.bridge.cure.refusals import refusal_in
 
 TEXTS = [
     "thinking is enabled but reasoning_content is missing in assistant tool call message at index "
@@ -39,8 +39,16 @@ TEXTS = [
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_known_refusal_has_an_advice(text: str) -> None:
-    assert advice_on(text)
+    assert refusal_in(text)
 
 
 def test_another_has_none() -> None:
-    assert advice_on("The model `kimi-k2` does not exist.") == ""
+    assert refusal_in("The model `kimi-k2` does not exist.") is None
+
+
+def test_the_advice_does_not_name_what_is_done_already() -> None:
+    refusal = refusal_in("moonshot flavored json schema")
+    assert refusal is not None
+    assert "dragoman_cure=auto" in refusal.told("off")
+    assert "dragoman_cure=auto" not in refusal.told("on") + refusal.told("cured")
+    assert "please report" in refusal.told("cured")

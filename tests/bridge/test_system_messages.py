@@ -41,7 +41,7 @@ def test_what_comes_later_is_sent_in_its_place_as_a_users_message(model: str) ->
         {"role": "assistant", "content": "y"},
         {"role": "user", "content": "[Message of the system:]\nnow"},
     ]
-    assert "sent as a user message a developer message" in made.notes
+    assert "made a user message of a developer message" in made.notes
 
 
 @STRICT

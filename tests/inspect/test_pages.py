@@ -42,7 +42,7 @@ def test_a_repaired_turn_at_a_look() -> None:
         "✓ 2 calls bash, read · moonshotai/Kimi-K2.5-TEE · tool_calls",
         "repaired",
         "── Repaired ",
-        "• 2 tools called in leaked tokens: bash, read",
+        "• 2 calls made of leaked text: bash, read",
         "── Reasoning ",
         "  │ I need to look at the headers first.",
         "── Call 1: bash · ",
@@ -65,7 +65,7 @@ def test_a_bridged_turn_at_a_look() -> None:
         "✓ 1 call apply_patch · some-org/chat-model · incomplete, waits for its calls",
         "bridged",
         "── Converted ",
-        "1 tool called in leaked tokens: apply_patch",
+        "1 call made of leaked text: apply_patch",
         "── Request converted ",
         "dropped tool web_search",
         "── Call 1: apply_patch (custom) · ",
@@ -310,8 +310,12 @@ def test_a_cured_request_says_what_was_changed_in_it() -> None:
     user, temperature = {"role": "user", "content": "Hi."}, {"temperature": 0.2}
     calls = [{"id": "functions.a:0", "function": {"name": "a", "arguments": "{}"}}]
     said = {"role": "assistant", "content": "So.", "tool_calls": calls}
+    tools = [
+        {"type": "function", "function": {"name": "a", "parameters": {"x": x}}} for x in (1, 2)
+    ]
     asked = {"model": "kimi-k3", "messages": [user, said], **temperature, "top_k": 1}
-    sent = asked | {"messages": [user, said | {"reasoning_content": "Hm."}]}
+    asked["tools"] = tools[:1]
+    sent = asked | {"messages": [user, said | {"reasoning_content": "Hm."}], "tools": tools[1:]}
     del sent["temperature"]
     exchange = replace(
         same(b"", request=json.dumps(asked).encode()),
@@ -319,8 +323,11 @@ def test_a_cured_request_says_what_was_changed_in_it() -> None:
         request_notes=("cured: put back remembered reasoning",),
     )
     page = text(request_page(exchange))
-    in_order(page, "chat request, cured", "── Cured ", "• cured: put back remembered reasoning")
-    in_order(page, "── Before: what the client sent ", "── 1 assistant ", '"temperature": 0.2')
+    in_order(page, "chat request, cured", "── Cured ", "• put back remembered reasoning")
+    in_order(page, "── Before: what the client sent ", "… 1 unchanged …", "── 2 assistant ")
+    in_order(
+        page, "── Tool a ", '"x": 1', "── sent as ", '"x": 2', "── Settings ", '"temperature": 0.2'
+    )
     in_order(page, "── After: what the upstream received ", "── 1 user", "  │ Hm.", '"top_k": 1')
     assert (page.count("Hi."), page.count('"top_k"')) == (1, 1)
     in_order(text(turn_page(exchange)), "── Request cured ", "remembered reasoning")

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.bridge.responses.dialects import DIALECTS, Dialect
-from dragoman.inspect.parse.reply import first_token, parse_reply
+from dragoman.inspect.parse.reply import parse_reply
 from dragoman.inspect.parse.values import ParsedCall, ParsedChoice, ParsedReply, Prose
 from dragoman.wire.errors import ErrorObject
-from dragoman.wire.sse import FrameSplitter
 from tests.bridge.replying import USAGE, call, calls, chunk, ended, run, run_body, sse, text
 from tests.bridge.test_reply_generated import Meant, said, unambiguous
 from tests.inspect.exchanges import bridged, of_fixture
@@ -176,13 +175,3 @@ def test_every_beginning_of_a_stream_can_be_read(name: str) -> None:
             for choice, all_of_it in zip(part.choices, whole.choices, strict=False):
                 assert prose(all_of_it).startswith(prose(choice))
                 assert prose(all_of_it, "reasoning").startswith(prose(choice, "reasoning"))
-
-
-def test_the_first_token_is_found_by_the_end_of_its_frame() -> None:
-    values = [chunk({"role": "assistant", "content": ""}), text("a"), text("b")]
-    frames = FrameSplitter().feed(sse(values))
-    assert first_token(sse(values)) == len(frames[0].raw) + len(frames[1].raw)
-    assert first_token(sse(values[:1])) is None
-    bridged_body = bridged().client_reply
-    offset = first_token(bridged_body)
-    assert offset and bridged_body[:offset].endswith(b'"delta":"A new file. "}\n\n')

@@ -17,7 +17,11 @@ from tests.live.clients import Client, Clients
 from tests.live.mitmdump import Mitmdump
 from tests.live.responses import to_last_message
 
-SCRIPTS = {"ai-sdk": "ai_sdk.mjs", "openai-agents": "openai_agents.py"}
+SCRIPTS = {
+    "ai-sdk": "ai_sdk.mjs",
+    "openai-agents": "openai_agents.py",
+    "openai-agents-js": "openai_agents.mjs",
+}
 
 
 @pytest.fixture(params=SCRIPTS)

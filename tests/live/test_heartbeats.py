@@ -20,9 +20,9 @@ from mitmproxy.test import tflow
 from dragoman.bridge.reply.converter import ReplyConverter as BridgedReply
 from dragoman.bridge.responses.dialects import DIALECTS
 from dragoman.notes import Evidence
-from dragoman.proxy.flows.bridge_stream import BridgeStream
+from dragoman.proxy.flows.bridge_reply import BridgeStream
 from dragoman.proxy.flows.live_stream import ReplyContext
-from dragoman.proxy.flows.repair_stream import RepairStream
+from dragoman.proxy.flows.repair_reply import RepairStream
 from dragoman.proxy.observe.recorder import FlowRecorder
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools

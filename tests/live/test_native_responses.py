@@ -104,7 +104,7 @@ def test_a_stream_that_ends_well_within_a_leaked_call_breaks_off(
 
 
 @pytest.mark.parametrize(
-    "where", ["host_items:HostItems.read 9", "changed_response:ChangedResponse.write 3"]
+    "where", ["host_reader:HostReader.read 9", "leaked_response:LeakedResponse.write 3"]
 )
 def test_after_a_fault_the_stream_passes_or_if_it_has_changed_breaks_off(
     chat: Chat, where: str
@@ -116,7 +116,7 @@ def test_after_a_fault_the_stream_passes_or_if_it_has_changed_breaks_off(
     headers = (("x-fault", fault),)
     reply = chat.ask(LEAKING, ";cut=event", path=PATH, request=asked, headers=headers)
     chat.proxy.wait_for_log("fault fired")
-    if where.startswith("changed_response"):
+    if where.startswith("leaked_response"):
         assert not reply.complete
         assert b"response.failed" not in reply.body and b"response.completed" not in reply.body
     else:
@@ -148,7 +148,7 @@ def test_the_official_clients_get_the_call(
     assert "<|" not in json.dumps(result)
 
 
-@pytest.mark.parametrize("script", ["ai_sdk.mjs", "openai_agents.py"])
+@pytest.mark.parametrize("script", ["ai_sdk.mjs", "openai_agents.py", "openai_agents.mjs"])
 def test_agents_run_the_call_and_get_the_answer(
     request: pytest.FixtureRequest,
     clients: Clients,

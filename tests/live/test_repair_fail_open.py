@@ -109,10 +109,10 @@ def words_of(body: bytes, index: int = 0) -> list[str]:
 
 
 STREAM_STAGES = [
-    "proxy.flows.repair_flow:tools_of",
+    "proxy.flows.repair_reply:tools_of",
     "proxy.flows.live_stream:decoder_for",
-    "proxy.flows.repair_flow:RepairStream",
-    "proxy.flows.cure_flow:load_request",
+    "proxy.flows.repair_reply:RepairStream",
+    "proxy.flows.cure_flow:request_value",
     "proxy.flows.cure_flow:History.of",
     "proxy.flows.cure_flow:asker_of",
     "bridge.cure.tool_names:ToolNames.restored",
@@ -282,9 +282,9 @@ WHOLE = {
 @pytest.mark.parametrize(
     "stage",
     [
-        "dragoman.proxy.flows.repair_flow:DeclaredTools.of_request",
-        "dragoman.proxy.flows.repair_flow:request_body",
-        "dragoman.proxy.flows.repair_flow:repair_whole",
+        "dragoman.proxy.flows.repair_reply:DeclaredTools.of_request",
+        "dragoman.proxy.flows.repair_reply:request_body",
+        "dragoman.proxy.flows.repair_reply:repair_whole",
         "dragoman.repair.chat_stream:loads",
         "dragoman.repair.chat_stream:dumps",
         "dragoman.repair.scanner:Scanner.feed",

@@ -1,7 +1,8 @@
 """Calls that come twice, and ids that would: what clients that run tools make of them.
 
-Codex runs each call that it gets, whether it has run the same one before or not; openai-agents ends
-the run if an id comes twice.
+Codex runs each call that it gets, whether it has run the same one before or not.  If an id comes
+twice, openai-agents ends the run (Python), or sends the second call in the place of the first, and
+so is asked for it until its turns are used up (JavaScript).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pytest
 
 from fixtures.server import Reply, Upstream
 from fixtures.wire import Request
-from tests.live.clients import Clients
+from tests.live.clients import Client, Clients
 from tests.live.mitmdump import Mitmdump
 from tests.live.test_codex import Codex, codex  # noqa: F401 - a fixture
 from tests.repair.streams import chunk, sse
@@ -77,14 +78,20 @@ def whole(chunks: list[Any]) -> bytes:
     return json.dumps(chunks[0] | {"object": "chat.completion", "choices": [choice]}).encode()
 
 
-@pytest.mark.parametrize("api", ["chat.stream", "chat.create", "responses.stream"])
+@pytest.fixture(params=["openai_agents.py", "openai_agents.mjs"])
+def agent(
+    request: pytest.FixtureRequest, mitmdump: Callable[..., Mitmdump], clients: Clients
+) -> Client:
+    proxy = mitmdump("--set", "dragoman_bridge=~all")
+    return clients.get(request.param, proxy.client_environment())
+
+
+@pytest.mark.parametrize(
+    "api", ["chat.stream", "chat.create", "responses.stream", "responses.create"]
+)
 @pytest.mark.parametrize("how", ["no ids", "leaked ids from 0", "native ids from 0"])
 def test_openai_agents_never_gets_an_id_twice(
-    tls_upstream: Upstream,
-    mitmdump: Callable[..., Mitmdump],
-    clients: Clients,
-    how: str,
-    api: str,
+    request: pytest.FixtureRequest, tls_upstream: Upstream, agent: Client, how: str, api: str
 ) -> None:
     """Three turns of a run, all within one second."""
     call = {"index": 0, "id": "functions.bash:0", "type": "function"}
@@ -101,12 +108,10 @@ def test_openai_agents_never_gets_an_id_twice(
             return Reply(whole(chunks), "application/json")
         return Reply(sse(chunks))
 
-    key = re.sub(r"\W", "-", f"{how} {api}")
+    key = re.sub(r"\W", "-", request.node.name)
     tls_upstream.replies[key] = reply
-    proxy = mitmdump("--set", "dragoman_bridge=~all")
-    client = clients.get("openai_agents.py", proxy.client_environment())
     asked = {"prompt": "Run it.", "name": "qwen3" if how == "no ids" else "kimi-k2.5"}
-    result = client.ask(api, f"{tls_upstream.url}/{key};key={key}/v1", asked)
+    result = agent.ask(api, f"{tls_upstream.url}/{key};key={key}/v1", asked)
     assert result == {"text": "Done.", "executed": ["echo from-the-tool"] * 3}
     *_, last = tls_upstream.requests_of(key, key)
     made = [each["id"] for m in last.json["messages"] for each in m.get("tool_calls", ())]

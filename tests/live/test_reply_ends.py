@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dragoman.bridge.responses.dialects import DIALECTS
-from dragoman.proxy.flows.bridge_stream import TURN_END
+from dragoman.proxy.flows.bridge_reply import TURN_END
 from dragoman.wire.sse import FrameSplitter
 from fixtures.server import Reply, Upstream
 from tests.bridge.grammar import check
@@ -47,7 +47,7 @@ def start(
     def get(route: str = "1 to 1", store: str = "memory", turn_end: float = TURN_END) -> Chat:
         upstream = tls_upstream if route.endswith("2") else plain_upstream
         options = ["dragoman_bridge=~all", f"dragoman_store={store}"]
-        options.append(f"test_constants=proxy.flows.bridge_stream.TURN_END={turn_end}")
+        options.append(f"test_constants=proxy.flows.bridge_reply.TURN_END={turn_end}")
         options.append(f"test_upstream_http2={str(route.endswith('2')).lower()}")
         arguments = [word for option in options for word in ("--set", option)]
         arguments += ["--mode", f"reverse:{upstream.url}"]

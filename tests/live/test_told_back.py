@@ -79,7 +79,7 @@ def test_what_was_left_as_text_is_logged(
 ) -> None:
     proxy = mitmdump("--mode", f"reverse:{plain_upstream.url}")
     Chat(plain_upstream, proxy).ask(sse([chunk({"content": "`<|tool_call_end|>`"}, "stop")]))
-    proxy.wait_for_log("left as text a call_end in quoted code")
+    proxy.wait_for_log("left as text call_end in quoted code")
 
 
 K2 = (

@@ -1,18 +1,18 @@
-"""Long work, and when Python's collector may look at everything."""
+"""Long work, beside which others run, and what Python's collector leaves alone."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
-from mitmproxy.test import taddons
+from mitmproxy.flow import Error
+from mitmproxy.test import taddons, tflow
 
-from dragoman.proxy import run_slices
 from dragoman.proxy.addon import Dragoman
-from dragoman.proxy.run_slices import Slices, in_slices
+from dragoman.proxy.run_slices import SLICE, ClientLeft, in_slices
 
 
 @pytest.fixture(autouse=True)
@@ -21,33 +21,42 @@ def thawed() -> Iterator[None]:
     gc.unfreeze()
 
 
-def test_everything_is_rarely_collected_while_work_is_done_and_until_its_result_is_sent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(run_slices, "SLICE", 0.001)
-    monkeypatch.setattr(run_slices, "_AFTERWARDS", 0.01)
-    usual = gc.get_threshold()
-    gc.collect()
+def work(steps: int, done: list[str]) -> Generator[None, None, str]:
+    try:
+        for _ in range(steps):
+            time.sleep(SLICE / 2)
+            yield
+        return "result"
+    finally:
+        done.append("ended")
 
-    def work() -> Slices[object]:
-        time.sleep(0.002)  # longer than one slice
-        yield
-        during = gc.get_threshold()[2]
-        gc.collect(1)
-        yield
-        return during
 
-    async def works() -> object:
-        found = await asyncio.gather(in_slices(work(), None), in_slices(work(), None))
-        found.append(await in_slices(work(), None))
-        monkeypatch.setattr(run_slices, "_LONGEST", 0.0)
-        found.append(await in_slices(work(), None))
-        assert gc.get_threshold()[2] == found[-1]
-        await asyncio.sleep(0.05)
-        return found
+def test_others_run_while_long_work_is_done() -> None:
+    async def both() -> tuple[str, int]:
+        task = asyncio.create_task(in_slices(work(20, []), tflow.tflow()))
+        turns = 0
+        while not task.done():
+            await asyncio.sleep(0)
+            turns += 1
+        return task.result(), turns
 
-    assert asyncio.run(works()) == [500, 500, 502, 502]
-    assert gc.get_threshold() == usual
+    result, turns = asyncio.run(both())
+    assert result == "result"
+    assert turns >= 5
+
+
+def test_work_for_a_client_that_has_left_ends() -> None:
+    flow, done = tflow.tflow(), list[str]()
+
+    async def leave() -> None:
+        task = asyncio.create_task(in_slices(work(1000, done), flow))
+        await asyncio.sleep(0)
+        flow.error = Error("Client disconnected.")
+        with pytest.raises(ClientLeft):
+            await task
+
+    asyncio.run(leave())
+    assert done == ["ended"]
 
 
 def test_what_is_there_at_the_start_is_not_collected_until_the_addon_is_gone() -> None:

@@ -18,7 +18,6 @@ from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Arguments, CallEnd, Dropped, Header, ParseEvent, Text
 from dragoman.repair.formats import NAMES, FormatChoice
-from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.formats.kimi_k2 import KIMI_K2
 from dragoman.repair.formats.marker_set import marker_set
 from dragoman.repair.formats.protocol import LeakFormat, named
@@ -173,25 +172,6 @@ def test_after_a_call_text_goes_where_its_format_says(call: str) -> None:
         assert (out.reasoning, out.content, len(out.calls)) == ("I see.", "Yes.", 1)
     else:  # of a format that is not the model's own nothing is taken out
         assert (out.reasoning, out.content, out.calls) == ("", "".join(texts), [])
-
-
-@pytest.mark.parametrize(
-    "beginning",
-    ["<|open|>", "<｜DSML", "<tool_call", "<minimax:", "]<]", "[TOOL_CALLS]", "commentary to="],
-)
-def test_bytes_that_may_hold_a_beginning_are_told_from_those_that_cannot(beginning: str) -> None:
-    formats = ActiveFormats(
-        [LeakFormat("", (beginning,), marker_set((beginning,)), TOY.parser, named())]
-    )
-    written = [json.dumps(beginning, ensure_ascii=ascii_only) for ascii_only in (True, False)]
-    escaped = "".join(f"\\u{ord(character):04X}" for character in beginning)
-    go = beginning.replace("<", "\\u003c").replace(">", "\\u003e")
-    for text in (*written, f'"{escaped}"', f'"{go}"', f'"x{escaped[:6]}{beginning[1:]}"'):
-        assert formats.may_hold_marker(f'{{"content":{text}}}'.encode())
-    for size in range(1, len(beginning)):
-        assert formats.may_hold_marker(json.dumps({"content": f"x{beginning[:size]}"}).encode())
-    clean = '{"content":"a word <b> [x] 1 < 2, commentary, ｜ <|x <toolbox"}'
-    assert not formats.may_hold_marker(clean.encode())
 
 
 def test_of_two_markers_the_first_counts() -> None:

@@ -49,6 +49,13 @@ HOSTILE = {
     "damaged brackets": ("<|tool_call_start|>[bash(command=#)] ", "my-model"),
     "words in brackets": ("<|tool_call>call:bash{a", "my-model"),
     "an opener without its end": ("[TOOL_CALLS]", "mistral-large"),
+    "inline code": ("`a` ``b` ", "my-model"),
+    "backticks in a value": ('<tool_call>{"name":"bash","arguments":{"command":"`a', "qwen2.5"),
+    "fences": ("```\n", "my-model"),
+    "fences that close nothing": ("~~~ a\n```\n", "my-model"),
+    "lists": ("- a\n", "my-model"),
+    "blank lines": (" \n`\n\n", "my-model"),
+    "signs": ("a <b [c] ", "my-model"),
 }
 
 
@@ -99,7 +106,7 @@ def test_after_many_markers_in_vain_those_of_the_format_are_text_on_record(joine
     found = read(_repaired(["".join(texts)] if joined else texts, "kimi-k2", evidence))
     assert found.content == "".join(texts[:-1])
     assert [call["name"] for call in found.calls] == ["bash"], "of the other format"
-    assert "a marker of kimi_k2 after too many without a call" in "; ".join(evidence.lines())
+    assert "marker of kimi_k2 after too many without a call" in "; ".join(evidence.lines())
 
 
 def test_before_that_a_call_is_one() -> None:

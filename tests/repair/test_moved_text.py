@@ -95,8 +95,8 @@ def test_markers_that_are_left_as_text_are_counted() -> None:
     text = f"`{SB}` and `{CB}`, then `{CB}`."
     for pieces in ([text], list(text)):
         repair(sse([chunk({"content": piece}) for piece in pieces]), REQUEST, evidence=evidence)
-    assert evidence.notes["left as text", "a call_begin in quoted code"] == 4
-    assert evidence.notes["left as text", "a section_begin in quoted code"] == 2
+    assert evidence.notes["left as text", "call_begin in quoted code"] == 4
+    assert evidence.notes["left as text", "section_begin in quoted code"] == 2
 
 
 CODE = ["```", "`", "~~~", "\n", "- ", "text ", "> ", "js", SECTION, SB, SE, CB, AB]

@@ -6,20 +6,23 @@ The headline begins with the outcome: mitmweb's list has room for some seventeen
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from ..bridge.cure.refusals import refusal_in
 from ..notes import Evidence, TurnFacts, printable
 from ..wire.chat_end import FINISHES
 from ..wire.reply_reader import UNNAMED
 
 Job = Literal["watch", "repair", "bridge"]
 """`watch`: nothing is done; `bridge` repairs as well."""
-Ending = Literal["answered", "cut", "empty", "failed", "unread", "running"]
+Ending = Literal["answered", "left", "cut", "empty", "failed", "unread", "running"]
 SIGNS: dict[Ending, str] = {
     "answered": "✓",
+    "left": "⚠",
     "cut": "✂",
     "empty": "∅",
     "failed": "✗",
@@ -32,6 +35,11 @@ REFUSED = "refused:"
 LOST = "lost its stream:"
 """The note on a reply that two addons wanted to change: who did not, and to whom it was lost."""
 OURS = "Dragoman"
+MAX_REASON = 60
+_REFUSALS = frozenset({400, 413, 422})
+"""Statuses of a host that does not take the request, whatever its error is called."""
+_WORDS = re.compile(r"(?:(?:[A-Za-z_][A-Za-z_'-]{0,23}|\d{1,7})[,;.]?(?:\s|\Z))+")
+"""Plain words: no quoted value, no key."""
 _CUTS = {
     "max_output_tokens": "max tokens",
     "content_filter": "content filter",
@@ -68,6 +76,8 @@ def outcome_of(
         return Outcome("cut", cut)
     if calls := calls_in_words(turn, evidence):
         return Outcome("answered", calls)
+    if turn.client.answered and evidence.left:
+        return Outcome("left", f"{turn.client.answered} · {_left(evidence)}")
     if turn.client.answered:
         return Outcome("answered", turn.client.answered)
     return Outcome("empty", "no answer, no call") if turn.upstream.parsed else _UNREAD
@@ -91,6 +101,8 @@ def _failure(turn: TurnFacts, evidence: Evidence, status: int, broken: str) -> s
     if any(what == LOST and detail.startswith(OURS) for what, detail in evidence.notes):
         return "lost to another addon"
     upstream, client = turn.upstream, turn.client
+    if status in _REFUSALS and (why := _reason(upstream.error_message)):
+        return why
     if upstream.error_code and not (upstream.error_code == UNNAMED and status >= 400):
         return upstream.error_code
     if broken:
@@ -104,6 +116,19 @@ def _failure(turn: TurnFacts, evidence: Evidence, status: int, broken: str) -> s
         return own_code or f"HTTP {status}"
     failed = (finish for finish in client.finishes if FINISHES.get(finish, finish) == "failed")
     return own_code or next(failed, "")
+
+
+def _reason(message: str) -> str:
+    """Why a host refuses a request, in a few words: its first ones, if the refusal is not a known
+    one, up to what may be of the request."""
+    if refusal := refusal_in(message):
+        return refusal.name
+    words = _WORDS.match(message)
+    return words[0][:MAX_REASON].strip().rstrip(",;") if words else ""
+
+
+def _left(evidence: Evidence) -> str:
+    return f"{evidence.left} marker{'' if evidence.left == 1 else 's'} left"
 
 
 def _cut(finish: str) -> str:
@@ -154,6 +179,8 @@ def _figures(
     if outcome.ending != "answered":
         yield calls_in_words(turn, evidence)
     yield from (f"{what} {detail}" for what, detail in evidence.notes if what == LOST)
+    if evidence.left and outcome.ending != "left":
+        yield _left(evidence)
     if evidence.calls:
         leaked = ", ".join(sorted(evidence.leaked))
         yield f"{evidence.calls.total()} repaired" + (f" from {leaked}" if leaked else "")

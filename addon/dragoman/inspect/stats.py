@@ -58,6 +58,7 @@ OutcomeLabel = Literal["clean", "repaired"] | Ending
 _OUTCOMES: dict[OutcomeLabel, str] = {
     "repaired": "repaired",
     "clean": "clean",
+    "left": "text with markers left",
     "cut": "cut off",
     "empty": "no answer, no call",
     "failed": "failed",

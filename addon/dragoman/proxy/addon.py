@@ -20,15 +20,16 @@ from mitmproxy.proxy.layer import NextLayer
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 
 from .. import __version__
-from ..inspect.outcome import REFUSED
+from ..inspect.outcome import REFUSED, Ending, Outcome
 from . import error_responses, options
 from .ask_upstream import ASKING_MISSING, is_question
 from .chat_only_hosts import Hosts
 from .decision import OWN_HEADERS, Decisions
-from .flows.bridge_flow import BridgeFlow
+from .flows.bridge_reply import BridgeReplies
+from .flows.bridge_request import BRIDGED, STORE, BridgeRequests
 from .flows.cure_flow import CureFlow
 from .flows.live_stream import LiveStream
-from .flows.repair_flow import RepairFlow
+from .flows.repair_reply import RepairReplies
 from .http_headers import set_json
 from .observe import views
 from .observe.commands import Commands
@@ -37,6 +38,7 @@ from .observe.monitor import FlowMonitor, name_of
 from .observe.recorder import client_request_of, recorder_of
 from .routes import is_replayed, route_of
 from .self_test import SelfTest
+from .stored.endpoints import StoredEndpoints
 
 logger = logging.getLogger(__name__)
 
@@ -54,11 +56,14 @@ class Dragoman:
     def __init__(self) -> None:
         self._running = False
         self._monitor = FlowMonitor()
-        self._repair = RepairFlow(self._monitor, has_layer=not LAYER_MISSING)
-        self._bridge = BridgeFlow(self._monitor, has_layer=not LAYER_MISSING)
-        self._cure = CureFlow(self._monitor, self._bridge.store)
-        self._hosts = Hosts(self._bridge.store)
-        self._decisions = Decisions(self._hosts, self._bridge.store, self._bridge.endpoints)
+        self._store, self._bridged, layer = STORE, BRIDGED, not LAYER_MISSING
+        self._endpoints = StoredEndpoints(self._store, self._bridged.running)
+        self._requests = BridgeRequests(self._monitor, self._store, self._bridged)
+        self._replies = BridgeReplies(self._monitor, self._store, self._bridged, has_layer=layer)
+        self._cure = CureFlow(self._monitor, self._store)
+        self._repair = RepairReplies(self._monitor, self._cure, has_layer=layer)
+        self._hosts = Hosts(self._store)
+        self._decisions = Decisions(self._hosts, self._store, self._endpoints)
         self._metrics = Metrics(self._monitor.stats)
         self.addons = [Commands(self._monitor.stats), self._hosts, SelfTest(self._hosts)]
 
@@ -89,7 +94,7 @@ class Dragoman:
         try:
             settings = options.Settings.of(ctx.options)
             self._metrics.listen(settings.metrics)
-            self._bridge.store.choose(
+            self._store.choose(
                 settings.store,
                 confdir=Path(ctx.options.confdir).expanduser(),
                 limits=settings.store_limits,
@@ -110,13 +115,13 @@ class Dragoman:
         """From now on mitmproxy refuses invalid options."""
         self._running = True
         logger.info(
-            "Dragoman %s: repair %s, cure %s, bridge %s (%d hosts known), responses kept in %s",
+            "Dragoman %s: repair %s, cure %s, bridge %s (%d hosts known), responses kept %s",
             __version__,
             ctx.options.dragoman_repair,
             ctx.options.dragoman_cure,
             ctx.options.dragoman_bridge,
             len(self._hosts.listed()),
-            self._bridge.store.place,
+            self._store.place,
         )
         # A collection of everything stops all streams, for some 50 ms only for what mitmproxy
         # and its libraries have made at the start; none of that is ever garbage.
@@ -152,7 +157,7 @@ class Dragoman:
             if name.lower().startswith(OWN_HEADERS):
                 del flow.request.headers[name]
         again = is_replayed(flow) and client_request_of(flow) is not None
-        if again or way != "send" or self._repairs(flow):
+        if again or way != "send" or self._repair.is_wanted(flow, self._decisions.settings):
             flow.request.headers["accept-encoding"] = "identity"
         if again or self.reads_request_whole(flow):
             flow.request.stream = False
@@ -167,18 +172,21 @@ class Dragoman:
         if flow.error is not None:
             return  # it was ended while its upstream was asked
         again = client_request_of(flow) if is_replayed(flow) and route.api == "chat" else None
-        if again and await self._bridge.convert_again(flow, again, settings, decision.dialect):
+        if again and await self._requests.send_again(flow, again, settings, decision.dialect):
             return
         if decision.way == "bridge":
-            await self._bridge.convert(flow, decision, settings)
+            await self._requests.send(flow, decision, settings)
         elif decision.way == "answer":
-            await self._bridge.answer(flow, route)
+            flow.response = await self._endpoints.answer(flow, route)
+            ending: Ending = "answered" if flow.response.status_code < 400 else "failed"
+            outcome = Outcome(ending, "answered from the stored responses")
+            flow.comment = flow.comment or str(outcome)
         elif decision.way == "refuse":
             part, refused = route.action, error_responses.not_bridged
             self._monitor.of(flow, "bridge").evidence.note(REFUSED, part or "a WebSocket")
             flow.response = refused(part) if part else error_responses.no_upgrade()
         else:
-            if method == "POST" and self._repairs(flow):
+            if method == "POST" and self._repair.is_wanted(flow, settings):
                 self._monitor.of(flow, "repair")
             elif route.creates:
                 self._monitor.of(flow, "watch")
@@ -189,16 +197,7 @@ class Dragoman:
         """See `Interpreter`, as for all methods here that are no hooks of mitmproxy's."""
         decision = self._decisions.from_head(flow)
         ours = decision.way != "send" or decision.unsure or decision.cured
-        return ours or self._repairs(flow)
-
-    def _repairs(self, flow: http.HTTPFlow) -> bool:
-        """Whether the reply to this request, unless bridged, is to be repaired."""
-        test = self._decisions.settings.repair
-        if test is None:
-            return route_of(flow.request).gives_turn
-        # The names of tools are put back whatever a filter says of the reply.
-        names = self._cure.tool_names(flow)
-        return (names is not None and names.restores) or test(flow)
+        return ours or self._repair.is_wanted(flow, self._decisions.settings)
 
     # The response
 
@@ -213,21 +212,14 @@ class Dragoman:
                 question.responseheaders()
             return
         if flow.is_replay == "response":
-            self._bridge.forget(flow)  # what was saved is what the client got
+            self._bridged.pop(flow, None)  # what was saved is what the client got
         if response.data.content is not None:
             return  # it was made here or by another addon, and is whole already
         self._decisions.answered(flow, response)
-        if flow in self._bridge:
-            self._bridge.begin_reply(flow, response)
-            return
-        await self._repair.begin_reply(
-            flow,
-            response,
-            self._decisions.settings,
-            repairs=self._is_repairable(flow),
-            keeps=self._cure.keeps(flow),
-            names=self._cure.tool_names(flow),
-        )
+        if flow in self._bridged:
+            self._replies.begin(flow, response)
+        else:
+            await self._repair.begin(flow, response, self._decisions.settings)
 
     async def dragoman_refused(self, flow: http.HTTPFlow) -> None:
         """The host has refused a request that was sent before it was known what it speaks: our own
@@ -238,11 +230,11 @@ class Dragoman:
         flow.response = None
         if (record := recorder_of(flow)) is not None and record.uncured is not None:
             set_json(flow.request, record.uncured)
-        await self._bridge.convert(flow, self._decisions.of(flow), self._decisions.settings)
+        await self._requests.send(flow, self._decisions.of(flow), self._decisions.settings)
 
     async def dragoman_keep(self, flow: http.HTTPFlow) -> None:
         """A reply of which something is kept is about to end: our own hook, see `http_stream`."""
-        await self._bridge.keep_stream(flow)
+        await self._replies.keep(flow)
         await self._cure.keep(flow)
 
     async def response(self, flow: http.HTTPFlow) -> None:
@@ -254,12 +246,12 @@ class Dragoman:
             return
         if isinstance(response.stream, LiveStream) and not response.stream.started:
             response.stream = False  # the reply ended with its headers
-        if flow in self._bridge:
+        if flow in self._bridged:
             self._decisions.at_missing_chat(flow, response)
             self._monitor.check_stream(flow, response)
-            await self._bridge.end_reply(flow, response)
+            await self._replies.end(flow, response)
         elif response.stream:  # it has left already
-            if self._is_repairable(flow):
+            if self._repair.is_possible(flow, settings):
                 self._monitor.check_stream(flow, response)
         elif self._decisions.at_missing(flow, response):
             logger.info("%s: no Responses API; bridged from now on", name_of(flow))
@@ -267,8 +259,8 @@ class Dragoman:
         elif self._decisions.refuses_upgrade(flow, response):
             self._monitor.of(flow, "watch").evidence.note(REFUSED, "a WebSocket")
             flow.response = error_responses.no_upgrade()
-        elif self._is_repairable(flow):
-            await self._repair.whole(flow, response, settings, self._cure.tool_names(flow))
+        elif self._repair.is_possible(flow, settings):
+            await self._repair.whole(flow, response, settings)
         await self._cure.end_reply(flow, response)
         self._monitor.close(flow)
 
@@ -276,32 +268,30 @@ class Dragoman:
         """Close the record of a flow that ended early."""
         if question := self._hosts.question(flow):
             question.ended()
-        self._bridge.forget(flow)
+        self._bridged.pop(flow, None)
         self._cure.forget(flow)
         self._monitor.close(flow)
 
-    def _is_repairable(self, flow: http.HTTPFlow) -> bool:
-        return bool(flow.response and flow.response.status_code == 200 and self._repairs(flow))
-
     def reads_reply_whole(self, flow: http.HTTPFlow) -> bool:
         response = flow.response
-        if response is None or flow in self._bridge:
+        if response is None or flow in self._bridged:
             return response is not None
         decisions = self._decisions
         refused = decisions.missing_decides(flow, response)
-        collected = self._is_repairable(flow) and self._repair.may_collect(flow, response)
+        collected = self._repair.is_collected(flow, decisions.settings)
         return refused or decisions.refuses_upgrade(flow, response) or collected
 
     def converts_reply(self, flow: http.HTTPFlow) -> bool:
-        gives = route_of(flow.request).gives_turn
-        return flow in self._bridge or (gives and self._repairs(flow))
+        if flow in self._bridged or not route_of(flow.request).gives_turn:
+            return flow in self._bridged
+        return self._repair.is_wanted(flow, self._decisions.settings)
 
     def may_bridge_refused(self, flow: http.HTTPFlow) -> bool:
         return bool(flow.response and self._decisions.may_send_again(flow, flow.response))
 
     def give_up_whole(self, flow: http.HTTPFlow) -> None:
-        if flow in self._bridge:
-            self._bridge.forget(flow)
+        if flow in self._bridged:
+            self._bridged.pop(flow, None)
             logger.error("%s: the upstream's answer is too large", name_of(flow))
             self._monitor.of(flow, "bridge").evidence.note("failed", "the answer is too large")
             flow.response = error_responses.too_large()
@@ -309,5 +299,5 @@ class Dragoman:
             self._repair.pass_unread(flow, flow.response)
 
     def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response:
-        self._bridge.forget(flow)
+        self._bridged.pop(flow, None)
         return error_responses.unreachable(error)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from mitmproxy import http
 
-from ..wire.request_bounds import BYTES, MAX_BODY, TooLarge
-from .content_decoding import MAX_REPLY, TooLargeError, decode
+from ..wire.request_bounds import BYTES, MAX_BODY, TooLarge, check_size, load_request
+from .content_decoding import MAX_REPLY, CutOffError, TooLargeError, decode
 
 EVENT_STREAM = "text/event-stream"
 _OF_A_BODY = re.compile(
@@ -37,21 +39,29 @@ def body_of(message: http.Message, limit: int = MAX_REPLY) -> bytes:
     return b"".join(decoded(message, limit))
 
 
-def body_in_steps(message: http.Message, limit: int = MAX_REPLY) -> Generator[None, None, bytes]:
-    """The same as `body_of`; yields after each piece."""
+async def request_body(request: http.Request) -> bytes:
+    """All of it, or what came of one that is cut off: perhaps only a checksum is missing.  Others
+    have their turn after each piece.  Raises `TooLarge` and `DecodingError`."""
     pieces = []
-    for piece in decoded(message, limit):
-        pieces.append(piece)
-        yield
+    try:
+        for piece in decoded(request, MAX_BODY):
+            pieces.append(piece)
+            await asyncio.sleep(0)
+    except TooLargeError:
+        raise TooLarge(BYTES) from None
+    except CutOffError:
+        pass
     return b"".join(pieces)
 
 
-def request_body(request: http.Request) -> Generator[None, None, bytes]:
-    """Raises `TooLarge` and `DecodingError`; yields after each piece."""
-    try:
-        return (yield from body_in_steps(request, MAX_BODY))
-    except TooLargeError:
-        raise TooLarge(BYTES) from None
+async def request_value(body: bytes) -> Any:
+    """The JSON value of a request's body.  Others have their turn before and after it is read.
+    Raises `TooLarge` and `NotJson`."""
+    check_size(body)
+    await asyncio.sleep(0)
+    value = load_request(body)
+    await asyncio.sleep(0)
+    return value
 
 
 def set_event_stream(response: http.Response) -> None:

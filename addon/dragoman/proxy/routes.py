@@ -13,7 +13,7 @@ SELF_TEST = "/dragoman-selftest"
 _RESPONSES = re.compile(
     r"(?P<base>.*)/responses"
     r"(?:/(?P<id>[^/]+)(?:/(?P<action>input_items|cancel|submit_tool_outputs))?)?/*",
-    re.DOTALL,  # such an address is refused, not passed on: see `bridge_turn`
+    re.DOTALL,  # such an address is refused, not passed on: see `bridge_request`
 )
 _UNSERVED = re.compile(
     r"(?P<base>.*)/(?:responses/(?P<verb>compact|input_tokens)"

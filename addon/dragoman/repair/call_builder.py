@@ -162,7 +162,7 @@ class CallBuilder:
 
     def _end(self, call: RepeatedCall[Piece], end: CallEnd) -> list[Delta]:
         if end.cut:
-            self._evidence.note("closed a call that the stream cut off")
+            self._evidence.note("ended within a call")
             return []
         if not end.valid:
             self._evidence.note("passed on arguments that are not JSON")

@@ -20,6 +20,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
+from ..notes import QUOTED
 from .call_namer import CallNamer
 from .call_rule import CallRule
 from .declared_tools import DeclaredTools
@@ -45,8 +46,6 @@ CANDIDATE_LIMIT = 64 * 1024
 TOO_LONG = "that is too long to be held"
 HELD_LIMIT = 1024 * 1024
 """Characters of a call that is held until it is whole; a longer one is text."""
-IN_CODE = "in quoted code"
-"""Why a marker there is text."""
 LINES_LIMIT = 1024
 """Characters of a candidate up to which each new one may show that it is not quoted by lines;
 later that is asked once its section is over."""
@@ -104,14 +103,14 @@ class Candidate:
     @property
     def quoted_in_text(self) -> bool:
         """Whether it is in code, or may be in code that its line closes."""
-        return self.until_end or (self.quotation is not None and self.quotation.inline > 0)
+        return self.until_end or (self.quotation is not None and bool(self.quotation.inline))
 
     @property
     def why_text(self) -> str:
         """Why it is text, if it is too long, or something else follows."""
         if self.alone:
             return "that does not end its text"
-        return WITHOUT_HEADER if self.odd else IN_CODE if self.waits else "of no declared tool"
+        return WITHOUT_HEADER if self.odd else QUOTED if self.waits else "of no declared tool"
 
     @property
     def waits(self) -> bool:
@@ -187,7 +186,7 @@ class CallReader:
         candidate = self.candidate
         if candidate is not None and candidate.quotation and candidate.size <= LINES_LIMIT:
             if self._quoted_by_lines(candidate, parser.rest, over=False):
-                self.refusal = IN_CODE
+                self.refusal = QUOTED
                 return Outcome.REFUSED
             candidate = self.candidate
         held = self.held

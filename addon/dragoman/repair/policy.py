@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..notes import Evidence
+from ..notes import LEFT, Evidence
 from ..wire.chat_end import is_whole
 from ..wire.chat_text import ADDED_REASONING, CONTENT
 from .events import Dropped, LeftAsText, Text
@@ -52,6 +52,6 @@ class Policy:
 def note_piece(evidence: Evidence, piece: Dropped | LeftAsText) -> None:
     """Record what was taken out of a text, and what was left in it that looks like markup."""
     if isinstance(piece, LeftAsText):
-        evidence.note("left as text", f"a {piece.what} {piece.why}")
+        evidence.note(LEFT, f"{piece.what} {piece.why}")
     else:
         evidence.note("dropped", piece.what)

@@ -20,10 +20,10 @@ text before its argument marker came.
 
 from __future__ import annotations
 
+from ..notes import QUOTED
 from .call_reader import (
     CANDIDATE_LIMIT,
     HELD_LIMIT,
-    IN_CODE,
     TOO_LONG,
     CallReader,
     Candidate,
@@ -35,12 +35,12 @@ from .events import LeftAsText, ScanEvent, Text
 from .formats.active import ActiveFormats
 from .formats.json_alone import JSON_ALONE
 from .formats.protocol import NOTHING_HELD, Held, MarkerMatch
-from .scan_state import ScanState
+from .scan_state import AFTER_ALL_CALLS, ScanState
 from .text_reader import TextReader
 
 _SEEN_AFTER = 256
 """Characters after a marker that distinguish it from another format's."""
-_STEP = 16 * 1024
+_STEP = 32 * 1024
 """Characters that are read at once: what is held is copied with each marker."""
 
 
@@ -261,7 +261,6 @@ class Scanner:
             self._state.add(LeftAsText("damaged call", f"of {calls.damaged.name}{cut}"))
         elif why is TOO_LONG:
             self._state.add(LeftAsText("call", why))
-            self._state.give_up_all()
         elif candidate.alone:
             if candidate.has_call or candidate.size > CANDIDATE_LIMIT:
                 self._state.add(LeftAsText("JSON call", why))
@@ -270,6 +269,8 @@ class Scanner:
                 if marker.end > size:
                     break
                 self._state.add(LeftAsText(marker.name, why))
+        if why in (TOO_LONG, AFTER_ALL_CALLS):
+            self._state.give_up_all()
         if candidate.waits:
             text.quoted += size
         text.fresh = False
@@ -283,7 +284,7 @@ class Scanner:
         while (candidate := calls.candidate) is not None and candidate.is_quotation:
             rest = calls.parser.rest if calls.parser else self._text.buffer
             if calls.end_quotation(candidate, rest, rest, ended=True):
-                self._refuse(candidate, IN_CODE)
+                self._refuse(candidate, QUOTED)
             self._run()
         while (candidate := calls.candidate) is not None and candidate.until_end:
             if whole and calls.parser is not None and calls.parser.whole:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from copy import copy
 
-from .call_reader import ALONE, CANDIDATE_LIMIT, IN_CODE, Candidate
+from ..notes import QUOTED
+from .call_reader import ALONE, CANDIDATE_LIMIT, Candidate
 from .call_rule import CallRule, Rules
 from .declared_tools import DeclaredTools
 from .events import Dropped, LeftAsText, Text
@@ -79,8 +80,8 @@ class TextReader:
             rule = self._rules(marker.format)
             code, quoted = self._state.code, bool(self._state.begin_is_text)
             quoted |= code.quotation(marks=False).by_lines
-            if quoted or self._why_text(marker, rule, is_open=_is_open(code)):
-                self._leave(marker, IN_CODE)
+            if quoted or self._why_text(marker, rule, is_open=code.is_open()):
+                self._leave(marker, QUOTED)
             else:
                 self._drop(marker, rule, "stray")
         after_call = self._state.called and self.fresh
@@ -100,7 +101,7 @@ class TextReader:
                 self.give(text)
                 marker = marker.moved(-text)
             rule, code = self._rules(marker.format), self._code_before(marker)
-            is_open = _is_open(code)
+            is_open = code.is_open()
             if why := self._why_text(marker, rule, is_open=is_open):
                 self._leave(marker, why)
                 continue
@@ -113,7 +114,7 @@ class TextReader:
             quotation = Quotation() if after_call else code.quotation(marks=bool(opens_call))
             too_many = opens_call and self.quoted >= MAX_QUOTED
             if (quotation and too_many) or (quotation.by_lines and not opens_call):
-                self._leave(marker, IN_CODE)
+                self._leave(marker, QUOTED)
             elif opens_call:
                 return marker, header, self._candidate(marker, rule, quotation, is_open=is_open)
             elif marker.kind:
@@ -181,9 +182,9 @@ class TextReader:
             return AFTER_ALL_CALLS
         if is_open:
             may_be_last = rule.quoted_last and marker.opens_call and self.quoted < MAX_QUOTED
-            return "" if may_be_last else IN_CODE
+            return "" if may_be_last else QUOTED
         if marker.format in self._state.begin_is_text and not marker.is_opener:
-            return "with what it belongs to"
+            return "of a call that is text"
         return ""
 
     def _code_before(self, marker: MarkerMatch) -> MarkdownCode:
@@ -203,6 +204,8 @@ class TextReader:
         self._state.add_in_vain(marker.format)
         self.give(marker.end)
         self._state.add(LeftAsText(marker.name, why))
+        if why is AFTER_ALL_CALLS:
+            self._state.give_up_all()
         if marker.opens_call or marker.within_call:
             self._state.begin_is_text.add(marker.format)
 
@@ -229,8 +232,3 @@ class TextReader:
     def _takes_out(self, leak_format: LeakFormat, rule: CallRule) -> bool:
         """Whether the stray markers of a format are taken out."""
         return rule.strays or leak_format in self._state.called_in
-
-
-def _is_open(code: MarkdownCode) -> bool:
-    """Whether code is open for certain."""
-    return code.is_open() and not code.inline

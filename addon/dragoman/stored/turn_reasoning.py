@@ -59,20 +59,23 @@ class Remembered:
 
 
 def _digest(*parts: str) -> bytes:
-    digest = hashlib.sha256()
+    texts = []
     for part in parts:
         if len(part) > _BLOCK:
             text = _digest(*(part[at : at + _BLOCK] for at in range(0, len(part), _BLOCK)))
         else:
             text = part.encode("utf-8", "surrogatepass")
-        digest.update(len(text).to_bytes(8, "big") + text)
-    return digest.digest()
+        texts += [len(text).to_bytes(8, "big"), text]
+    return hashlib.sha256(b"".join(texts)).digest()
+
+
+_in_order = json.JSONEncoder(sort_keys=True).encode
 
 
 def _canonical(arguments: str) -> str:
     """Clients write the arguments anew: other blanks, other escapes, another order."""
     try:
-        return json.dumps(loads(arguments.strip() or "{}"), sort_keys=True)
+        return _in_order(loads(arguments.strip() or "{}"))
     except NotJson:
         return arguments.strip()
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import Any
 
 from ..notes import ReplyFacts, printable
 from .chat_calls import Call, CallAssembler, CallDelta, elements, read_delta
@@ -33,6 +34,8 @@ TAIL = 48 * 1024
 """Bytes at the end of a longer one that are read."""
 UNNAMED = "error"
 """The code of an error that has none."""
+MAX_MESSAGE = 8192
+"""Characters of an error's message: gateways have the host's in a text of their own."""
 _CALL = 1024
 """What a call counts beside its arguments."""
 _CODE = re.compile(r"[A-Za-z][\w.\-]{0,63}\Z")
@@ -90,7 +93,7 @@ class ReplyReader:
         """`keeps`: the thoughts that led to calls are kept."""
         self._keeps = keeps
         self._choices: dict[int, ChoiceTurn] = {}
-        self._items: dict[int | str, tuple[str, str, str]] = {}
+        self._items: dict[int | str, tuple[str, str, Any]] = {}
         """Of a Responses reply: each item as `call_fields`, by its output index, or by its id where
         there is none."""
         self._item_ids: set[str] = set()
@@ -275,7 +278,9 @@ class ReplyReader:
         turns = [turn for _, turn in sorted(self._choices.items()) if turn.size <= MAX_TEXT]
         found = [(call.name, call.arguments) for turn in turns for call in turn.calls]
         return found + [
-            (name, more) for kind, name, more in self._items.values() if kind == "function"
+            (name, string(arguments))
+            for kind, name, arguments in self._items.values()
+            if kind == "function"
         ]
 
     @property
@@ -293,6 +298,7 @@ class ReplyReader:
             output_tokens=usage.output if usage else None,
             first_token=self._first,
             error_code=_code(self._error) if self._error else "",
+            error_message=self._error.message[:MAX_MESSAGE] if self._error else "",
             finishes=finishes,
             answered=self._answered,
             early=self._streamed and self._parsed and not (finishes or self._done),
@@ -392,7 +398,7 @@ def finish_of(response: Json) -> str:
     return f"{status}: {reason}" if reason else status
 
 
-def call_fields(item: Json) -> tuple[str, str, str]:
+def call_fields(item: Json) -> tuple[str, str, Any]:
     """The kind of a call item (``function``, ``custom``, ``shell``, ``web_search``), its name and
     its arguments; the kind is empty for any other item."""
     kind, inner = string(item.get("type")), item.get("function")
@@ -405,7 +411,7 @@ def call_fields(item: Json) -> tuple[str, str, str]:
         shown, arguments = "custom", fields.get("input")
     else:
         shown, arguments = kind.removesuffix("_call"), None
-    return shown, string(fields.get("name")) or shown, string(arguments)
+    return shown, string(fields.get("name")) or shown, arguments
 
 
 def _code(error: ErrorObject) -> str:

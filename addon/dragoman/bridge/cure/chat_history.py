@@ -137,7 +137,7 @@ class ChatHistory:
             case "tool" if self._refuses.broken_history:
                 self._add_output(message)
             case "developer" if self._refuses.developer_role or self._system_at_start:
-                self._evidence.note("sent as a system message", "a developer message")
+                self._evidence.note("made a system message of", "a developer message")
                 self._add_system(message | {"role": "system"}, "developer")
             case "system":
                 self._add_system(message, "system")
@@ -192,7 +192,7 @@ class ChatHistory:
         if not self._system_at_start:
             self._add_other(message)
         elif self._started:
-            self._evidence.note("sent as a user message", f"a {role} message")
+            self._evidence.note("made a user message of", f"a {role} message")
             self._add_other(_headed(f"[Message of the {role}:]", message.get("content")))
         elif others:
             self._evidence.note("joined to the one at the start", f"a {role} message")

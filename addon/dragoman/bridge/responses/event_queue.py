@@ -24,7 +24,7 @@ class EventQueue:
         """Whether the end of the response waits for `release_end`."""
         self.end: list[Frame] = []
 
-    def add(self, event: str, **fields: Any) -> None:
+    def add(self, event: str, /, **fields: Any) -> None:
         """One event; ``event:`` equals ``type``."""
         if self.wanted:
             data = dumps({"type": event, "sequence_number": self.number, **fields})

@@ -200,13 +200,16 @@ class Writer:
         )
         opened.annotations.append(annotation)
 
-    def _enter(self, part: StreamedPart) -> OpenPart:
-        """Open `part`: in the open item if that is of its kind, else in a new one."""
-        if self.open_part is not None and self.open_part.part.item == part.item:
-            self._close_part(self.open_part)
-            return self._begin_part(self.open_part.item, part)
+    def _enter(self, part: StreamedPart, fields: Json | None = None) -> OpenPart:
+        """Open `part`: in the open item if that is of its kind, else in a new one, or at once in a
+        new one with these `fields`."""
+        opened = self.open_part
+        if fields is None and opened is not None and opened.part.item == part.item:
+            self._close_part(opened)
+            return self._begin_part(opened.item, part)
         self.close_item()
-        fields = items.reasoning(part) if part.item == "reasoning" else items.message()
+        if fields is None:
+            fields = items.reasoning(part) if part.item == "reasoning" else items.message()
         return self._begin_part(self._add_item(fields), part)
 
     # Calls
@@ -306,10 +309,6 @@ class Writer:
             item[part.holder].append(part.empty())
             if part.added:
                 self.events.add(part.added, **where, part=part.empty())
-        return self._stream(item, part, where)
-
-    def _stream(self, item: Json, part: StreamedPart, where: Json) -> OpenPart:
-        """Have text written into this part, which lies at `where`."""
         self.open_part = OpenPart(item, part, where, self.events)
         return self.open_part
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...wire.json_codec import NotJson, loads
+from ..exchange import Exchange
 
 Style = Literal["text", "header", "highlight", "error", "key"]
 
@@ -164,6 +165,11 @@ def notes(lines: Iterable[str]) -> Page:
         first, *more = _wrapped(one_line(line, 200))
         page += [Line(f"  • {first}"), *(Line(f"    {rest}") for rest in more)]
     return page
+
+
+def request_notes(exchange: Exchange) -> Page:
+    """What was done to a request, under a heading that says of which kind."""
+    return notes(note.removeprefix("cured: ") for note in exchange.request_notes)
 
 
 def stats_page(rows: list[list[str]]) -> Page:

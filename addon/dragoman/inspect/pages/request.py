@@ -7,7 +7,7 @@ cured one the changes.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 from ...notes import printable
@@ -15,7 +15,7 @@ from ...wire.chat_calls import elements, read_delta
 from ...wire.chat_text import DETAILS, REASONING, reasoning
 from ...wire.json_codec import Json, dumps, string
 from ..exchange import Exchange
-from ..parse.request import ParsedRequest, parse_request
+from ..parse.request import ParsedRequest, names_of, parse_request
 from ..parse.responses import read_call
 from .page import (
     WIDTH,
@@ -26,11 +26,11 @@ from .page import (
     filled,
     heading,
     joined,
-    notes,
     one_line,
     pretty,
     pretty_value,
     prose,
+    request_notes,
     section,
     size,
 )
@@ -42,6 +42,8 @@ MAX_MESSAGE = 2_000
 MAX_LAST_MESSAGE = 8_000
 """Characters that are shown."""
 MAX_TOOLS = 400
+MAX_TOOL = 4_000
+"""Characters of a tool that was changed."""
 _TEXT_NAMES = ("text", "thinking", "refusal")
 """Of the parts of a content."""
 _CALL_MORE = {"namespace", "status"}
@@ -63,7 +65,7 @@ def request_page(exchange: Exchange) -> Page:
         return _unread(exchange.upstream_request)
     path = one_line(exchange.client_path.partition("?")[0])
     asked = (path, size(len(exchange.client_request))) if bridged else ()
-    done = section("Converted" if bridged else "Cured", notes(exchange.request_notes))
+    done = section("Converted" if bridged else "Cured", request_notes(exchange))
     if exchange.client_request == exchange.upstream_request:
         return [*_headline(sent, *asked), *(done if bridged else ()), *_body(sent)]
     page = [*_headline(sent, changed=", converted" if bridged else ", cured"), *done]
@@ -74,25 +76,48 @@ def request_page(exchange: Exchange) -> Page:
     elif bridged:
         page += [*_headline(received, *asked), *_body(received)]
     else:
-        page += _body(_what_differs(received, sent))
+        page += _what_differs(received, sent)
     return [*page, Line(), heading("After: what the upstream received", "highlight"), *_body(sent)]
 
 
 def _body(request: ParsedRequest) -> Page:
     settings = pretty_value(request.settings, MAX_MESSAGE) if request.settings else []
-    return [*_items(request.items), *_tools(request.tools), *section("Settings", settings)]
+    items = _items(list(enumerate(request.items, 1)))
+    return [*items, *_tools(request.tools), *section("Settings", settings)]
 
 
-def _what_differs(received: ParsedRequest, sent: ParsedRequest) -> ParsedRequest:
-    """The parts of a request that are not in another."""
-    same = set(map(dumps, sent.items))
+def _what_differs(received: ParsedRequest, sent: ParsedRequest) -> Page:
+    """The parts of a request that are not in another; messages have their own numbers, by which
+    hosts' errors name them."""
     settings = {
         name: value
         for name, value in received.settings.items()
         if name not in sent.settings or sent.settings[name] != value
     }
-    changed = [item for item in received.items if dumps(item) not in same]
-    return replace(received, items=changed, tools=[], settings=settings)
+    sent_items, sent_tools = set(map(dumps, sent.items)), set(map(dumps, sent.tools))
+    page: Page = []
+    for same, group in groupby(enumerate(received.items, 1), lambda i: dumps(i[1]) in sent_items):
+        items = list(group)
+        if same:
+            page += [Line(), Line(f"… {len(items):,} unchanged …", "key")]
+        else:
+            page += _items(items)
+    for number, tool in enumerate(received.tools):
+        if dumps(tool) not in sent_tools:
+            page += _changed_tool(tool, sent, number)
+    if settings:
+        page += section("Settings", pretty_value(settings, MAX_MESSAGE))
+    return page
+
+
+def _changed_tool(tool: Json, sent: ParsedRequest, number: int) -> Page:
+    """A tool before and after, which has kept its place unless one was left out."""
+    page = section(f"Tool {', '.join(map(one_line, names_of(tool)))}", pretty_value(tool, MAX_TOOL))
+    others = [each for each in sent.tools if names_of(each) == names_of(tool)]
+    if not others and len(sent.tools) > number:
+        others = [sent.tools[number]]
+    after = pretty_value(others[0], MAX_TOOL) if others else [Line("  (left out)", "key")]
+    return page + section("sent as", after)
 
 
 def _headline(request: ParsedRequest, *more: str, changed: str = "") -> Page:
@@ -100,7 +125,7 @@ def _headline(request: ParsedRequest, *more: str, changed: str = "") -> Page:
         WIDTH,
         one_line(request.model, 50) or "(no model)",
         count(len(request.items), "message" if request.shape == "chat" else "item"),
-        count(len(request.tools), "tool"),
+        count(sum(len(names_of(tool)) for tool in request.tools), "tool"),
         "streamed" if request.stream else "not streamed",
         f"{request.shape} request{changed}",
         *more,
@@ -108,14 +133,15 @@ def _headline(request: ParsedRequest, *more: str, changed: str = "") -> Page:
     return [Line(line, "highlight") for line in lines]
 
 
-def _items(items: list[Any]) -> Page:
+def _items(items: list[tuple[int, Any]]) -> Page:
+    """Messages, each with its number."""
     hidden = max(0, len(items) - MAX_FIRST - MAX_LAST)
     page: Page = []
-    for number, item in enumerate(items, 1):
-        if hidden and number == MAX_FIRST + 1:
+    for at, (number, item) in enumerate(items, 1):
+        if hidden and at == MAX_FIRST + 1:
             page += [Line(), Line(f"… {count(hidden, 'message')} are not shown here …", "key")]
-        if not MAX_FIRST < number <= MAX_FIRST + hidden:
-            limit = MAX_LAST_MESSAGE if number == len(items) else MAX_MESSAGE
+        if not MAX_FIRST < at <= MAX_FIRST + hidden:
+            limit = MAX_LAST_MESSAGE if at == len(items) else MAX_MESSAGE
             page += [Line(), *_item(item, number, limit)]
     return page
 
@@ -179,7 +205,8 @@ def _written(value: Any) -> str:
     return _DATA.sub(lambda data: f"[{len(data[0]):,} characters]", text)
 
 
-def _tools(names: list[str]) -> Page:
+def _tools(tools: list[Json]) -> Page:
+    names = [name for tool in tools for name in names_of(tool)]
     shown = prose("  ".join(printable(name, 60) for name in names[:MAX_TOOLS]), "  ")
     more = [Line(f"  … and {len(names) - MAX_TOOLS:,} more")] if len(names) > MAX_TOOLS else []
     return section(f"Tools · {len(names):,}", [*shown, *more]) if names else []

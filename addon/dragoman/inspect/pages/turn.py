@@ -12,7 +12,7 @@ from ...wire.reply_reader import read_reply
 from ...wire.usage import Counts
 from ..exchange import Exchange, Side, Timing
 from ..outcome import Outcome, outcome_of, what_was_done
-from ..parse.reply import first_token, parse_reply
+from ..parse.reply import parse_reply
 from ..parse.request import model_asked, parse_request
 from ..parse.values import ParsedCall, ParsedChoice, ParsedReply, Prose
 from .page import (
@@ -31,6 +31,7 @@ from .page import (
     one_line,
     pretty,
     prose,
+    request_notes,
     seconds,
     section,
     size,
@@ -100,11 +101,13 @@ def _done(exchange: Exchange) -> Page:
     if exchange.calls:
         calls = exchange.calls.items()
         names = [one_line(str(name)) + (f" ×{n}" if n != 1 else "") for name, n in calls]
-        found = f"{count(len(names), 'tool')} called in leaked tokens: {', '.join(names)}"
+        number = count(sum(exchange.calls.values()), "call")
+        found = f"{number} made of leaked text: {', '.join(names)}"
         done.insert(0, found)
     bridged = exchange.job == "bridge"
-    titles = ("Converted", "Request converted") if bridged else ("Repaired", "Request cured")
-    return section(titles[0], notes(done)) + section(titles[1], notes(exchange.request_notes))
+    reply = "Converted" if bridged else "Repaired" if exchange.calls else "Seen in the reply"
+    request = "Request converted" if bridged else "Request cured"
+    return section(reply, notes(done)) + section(request, request_notes(exchange))
 
 
 def _error(exchange: Exchange, reply: ParsedReply) -> Page:
@@ -226,7 +229,7 @@ def _first_token(exchange: Exchange) -> float | None:
         ("client", exchange.client_reply),
     )
     for side, body in sides:
-        if (offset := first_token(body)) is not None:
+        if (offset := read_reply(body).facts.first_token) is not None:
             return exchange.timing.moment(offset, side)
     return None
 

@@ -32,17 +32,15 @@ class _Choice:
         else:
             self.parts.append((kind, [text]))
 
-    def call(self, element: Json, *, whole: bool) -> bool:
-        """Returns whether the element carries anything."""
+    def call(self, element: Json, *, whole: bool) -> None:
         delta = read_delta(element)
         if delta is None or delta.silent:
-            return False
+            return
         call, begun = self.calls.take(delta, new=whole)
         if begun:
             if isinstance(element.get("custom"), dict):
                 self.custom.add(len(self.parts))
             self.parts.append(call)
-        return True
 
     def parsed(self, index: int) -> ParsedChoice:
         parts: list[Prose | ParsedCall] = []
@@ -64,24 +62,18 @@ class ChatReader:
         self.usage: Counts | None = None
         self.ended = False
 
-    def feed(self, value: Json) -> bool:
-        """Returns whether it carried a token: words, or a part of a call."""
+    def feed(self, value: Json) -> None:
         self.model = self.model or string(value.get("model"))
         self.id = self.id or string(value.get("id"))
         self.usage = counts(value) or self.usage
-        carried = [self._choice(choice) for choice in chat_delta.choices(value)]
-        return any(carried)
+        for choice in chat_delta.choices(value):
+            known = self._choices.setdefault(choice.index, _Choice())
+            known.finish = string(choice.fields.get("finish_reason")) or known.finish
+            for kind, text in chat_delta.texts(choice.delta):
+                known.prose(kind, text)
+            for call in objects(elements(choice.delta)):
+                known.call(call, whole=choice.whole)
 
     @property
     def choices(self) -> tuple[ParsedChoice, ...]:
         return tuple(choice.parsed(index) for index, choice in sorted(self._choices.items()))
-
-    def _choice(self, choice: chat_delta.ChoiceDelta) -> bool:
-        known = self._choices.setdefault(choice.index, _Choice())
-        known.finish = string(choice.fields.get("finish_reason")) or known.finish
-        texts = chat_delta.texts(choice.delta)
-        for kind, text in texts:
-            known.prose(kind, text)
-        calls = objects(elements(choice.delta))
-        called = [known.call(call, whole=choice.whole) for call in calls]
-        return bool(texts) or any(called)

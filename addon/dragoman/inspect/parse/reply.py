@@ -7,76 +7,26 @@ Raises nothing.
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import islice
 
 from ...wire.errors import ErrorObject, read_error, unlisted
-from ...wire.json_codec import Json, NotJson, loads
+from ...wire.json_codec import NotJson, loads
 from ...wire.reply_reader import MAX_WHOLE
 from ...wire.responses import is_event
 from ...wire.sse import is_event_stream
-from ...wire.usage import Counts
 from .chat import ChatReader
-from .frames import MAX_FRAMES, frames, head_and_tail
+from .frames import head_and_tail
 from .responses import ResponsesReader
-from .values import ParsedChoice, ParsedReply, Shape
+from .values import ParsedReply, Shape
 
 
 def parse_reply(body: bytes) -> ParsedReply:
     return _stream(body) if is_event_stream(body) else _whole(body)
 
 
-def first_token(body: bytes) -> int | None:
-    """The offset after the first frame of a stream with a token."""
-    reader = ObjectReader()
-    for placed in islice(frames(body), MAX_FRAMES) if is_event_stream(body) else ():
-        value = unlisted(placed.value)
-        if isinstance(value, dict) and reader.feed(value):
-            return placed.end
-    return None
-
-
-class ObjectReader:
-    """Reads the JSON objects of a stream; the first shows its API."""
-
-    def __init__(self) -> None:
-        self._reader: ChatReader | ResponsesReader | None = None
-        self._error: ErrorObject | None = None
-
-    def feed(self, value: Json) -> bool:
-        """Returns whether it carried a token."""
-        kind = ResponsesReader if is_event(value) else ChatReader
-        self._reader = self._reader or kind()
-        self._error = read_error(value) or self._error
-        return isinstance(self._reader, kind) and self._reader.feed(value)
-
-    @property
-    def choices(self) -> tuple[ParsedChoice, ...]:
-        return self._reader.choices if self._reader else ()
-
-    @property
-    def usage(self) -> Counts | None:
-        return self._reader.usage if self._reader else None
-
-    def parsed(self) -> ParsedReply:
-        """The stream as far as it was read."""
-        reader = self._reader
-        if reader is None:
-            return ParsedReply(error=self._error)
-        if isinstance(reader, ChatReader):
-            return _parsed(reader, "chat stream", self._error)
-        return _parsed(reader, "Responses stream", reader.error or self._error)
-
-
-def _parsed(
-    reader: ChatReader | ResponsesReader, shape: Shape, error: ErrorObject | None
-) -> ParsedReply:
-    return ParsedReply(
-        shape, reader.model, reader.id, reader.choices, reader.usage, error, reader.ended
-    )
-
-
 def _stream(body: bytes) -> ParsedReply:
-    reader = ObjectReader()
+    """The first object shows the API."""
+    reader: ChatReader | ResponsesReader | None = None
+    error: ErrorObject | None = None
     looked = head_and_tail(body)
     unread = 0
     done = False
@@ -85,16 +35,32 @@ def _stream(body: bytes) -> ParsedReply:
         if placed.frame.is_done:
             done = True
         elif isinstance(value, dict):
-            reader.feed(value)
+            error = read_error(value) or error
+            kind = ResponsesReader if is_event(value) else ChatReader
+            reader = reader or kind()
+            if isinstance(reader, kind):
+                reader.feed(value)
         elif placed.frame.data is not None:
             unread += 1
-    reply = reader.parsed()
+    reply = ParsedReply(error=error)
+    if isinstance(reader, ResponsesReader):
+        reply = _parsed(reader, "Responses stream", reader.error or error)
+    elif reader is not None:
+        reply = _parsed(reader, "chat stream", error)
     return replace(
         reply,
         ended=reply.ended or (done and bool(reply.shape)),
         frames=looked.total,
         unread=unread,
         skipped=looked.skipped_bytes,
+    )
+
+
+def _parsed(
+    reader: ChatReader | ResponsesReader, shape: Shape, error: ErrorObject | None
+) -> ParsedReply:
+    return ParsedReply(
+        shape, reader.model, reader.id, reader.choices, reader.usage, error, reader.ended
     )
 
 

@@ -26,7 +26,8 @@ class ParsedRequest:
     stream: bool
     items: list[Any]
     """Messages, or items of the Responses API, as they are."""
-    tools: list[str]
+    tools: list[Json]
+    """Their definitions."""
     settings: Json
 
 
@@ -44,7 +45,7 @@ def parse_request(body: bytes) -> ParsedRequest | None:
         string(value.get("model")),
         value.get("stream") is True,
         array(value["messages"]) if chat else _items(value),
-        [name for tool in objects(value.get("tools")) for name in _tool(tool)],
+        objects(value.get("tools")),
         {name: member for name, member in value.items() if name not in _NOT_SETTINGS},
     )
 
@@ -65,8 +66,8 @@ def _items(value: Json) -> list[Any]:
     ]
 
 
-def _tool(value: Json) -> list[str]:
-    """A namespace has several names."""
+def names_of(value: Json) -> list[str]:
+    """The names in the definition of a tool: a namespace has several."""
     inner = value.get("function", value.get("custom"))
     name = string((inner if isinstance(inner, dict) else value).get("name"))
     if within := objects(value.get("tools")):

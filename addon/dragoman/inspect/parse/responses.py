@@ -12,7 +12,7 @@ from typing import Literal
 from ...bridge.envelope import open_sealed
 from ...wire.errors import ErrorObject, read_error
 from ...wire.json_codec import Json, array, dumps, objects, string
-from ...wire.reply_reader import finish_of
+from ...wire.reply_reader import call_fields, finish_of
 from ...wire.responses import DELTAS, DONES, TERMINALS, TextEvents, TextKind
 from ...wire.usage import Counts, counts
 from .values import ParsedCall, ParsedChoice, Prose
@@ -46,23 +46,20 @@ class ResponsesReader:
         self.error: ErrorObject | None = None
         self.ended = False
 
-    def feed(self, event: Json) -> bool:
-        """Returns whether it carried a token: words, or a part of a call."""
+    def feed(self, event: Json) -> None:
         kind = string(event.get("type"))
         delta = event.get("delta")
         if isinstance(delta, str) and (text := DELTAS.get(kind)):
             self._fragments(event, text).append(delta)
-            return bool(delta)
-        if kind == "error":
+        elif kind == "error":
             self.error = read_error(event) or self.error
         elif kind in ("response.output_item.added", "response.output_item.done"):
-            return self._item(event, whole=kind.endswith("done"))
+            self._item(event, whole=kind.endswith("done"))
         elif isinstance(response := event.get("response"), dict):
             self.snapshot(response)
             self.ended = self.ended or kind in TERMINALS
         elif (done := DONES.get(kind)) and (text_done := string(event.get(done.field))):
             self._fragments(event, done)[:] = [text_done]
-        return False
 
     def snapshot(self, response: Json) -> None:
         """A response object; its output counts for items without events."""
@@ -99,16 +96,15 @@ class ResponsesReader:
         key = (text.kind, index if type(index) is int else 0)
         return self._at(event).texts.setdefault(key, [])
 
-    def _item(self, event: Json, *, whole: bool) -> bool:
+    def _item(self, event: Json, *, whole: bool) -> None:
         latest = event.get("item")
         if not isinstance(latest, dict):
-            return False
+            return
         item = self._at(event if "output_index" in event else {"item_id": latest.get("id")})
         item.latest, item.whole = latest, whole
         index = event.get("output_index")
         if type(index) is int:
             self._keys[string(latest.get("id"))] = index
-        return string(latest.get("type")).endswith("call")
 
 
 def _parts(item: _Item) -> list[Prose | ParsedCall]:
@@ -148,20 +144,15 @@ def _reasoning(item: Json) -> list[Prose]:
 
 
 def read_call(item: Json, kind: str, streamed: str = "") -> ParsedCall:
-    inner = item.get("function")
-    fields = item | inner if isinstance(inner, dict) else item
-    if kind in ("function_call", "tool_call", ""):
-        shown, arguments = "function", fields.get("arguments")
-    elif kind == "custom_tool_call":
-        shown, arguments = "custom", fields.get("input")
-    else:
-        shown = kind.removesuffix("_call")
+    """`kind`: the item's type, or empty for a call of any other."""
+    shown, name, arguments = call_fields(item if kind else {**item, "type": "function_call"})
+    if shown not in ("function", "custom"):
         arguments = {name: item[name] for name in item if name not in _NO_ARGUMENTS}
         if len(arguments) == 1:
             (arguments,) = arguments.values()
     written = dumps(arguments).decode() if arguments and not isinstance(arguments, str) else ""
     return ParsedCall(
-        string(fields.get("name")) or shown,
+        name,
         string(item.get("call_id")) or string(item.get("id")),
         string(arguments) or written or streamed,
         shown,

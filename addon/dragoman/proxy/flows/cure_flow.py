@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 from mitmproxy import http
 
 from ...bridge.cure.chat_request import cure_request
-from ...bridge.cure.refusals import advice_on
+from ...bridge.cure.refusals import Cure, refusal_in
 from ...bridge.cure.tool_names import ToolNames
 from ...bridge.model_families import Family, family_of
 from ...bridge.native.request_calls import rename_calls
@@ -31,12 +31,11 @@ from ...wire.reply_reader import ChoiceTurn, read_reply
 from ...wire.request_bounds import (
     MAX_VALUES,
     TooLarge,
-    load_request,
     marks_in,
 )
 from ..body_clues import MAX_ERROR
 from ..content_decoding import DecodingError
-from ..http_headers import body_in_steps, body_of, request_body, set_json
+from ..http_headers import body_of, request_body, request_value, set_json
 from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import recorder_of
 from ..options import Settings
@@ -85,6 +84,8 @@ class CureFlow:
         self._store = store
         self._kept_turns: WeakKeyDictionary[http.HTTPFlow, _KeptTurn] = WeakKeyDictionary()
         self._tool_names: WeakKeyDictionary[http.HTTPFlow, ToolNames] = WeakKeyDictionary()
+        self._cures: WeakKeyDictionary[http.HTTPFlow, Cure] = WeakKeyDictionary()
+        """Of requests for models whose hosts refuse something."""
 
     async def send(self, flow: http.HTTPFlow, route: Route, settings: Settings) -> None:
         """Send a request in the form that its host takes."""
@@ -93,7 +94,7 @@ class CureFlow:
                 await self._rename_calls(flow)
                 return
             repairs = settings.repair is None or settings.repair(flow)
-            request = await in_slices(_strict_request(flow.request, renames=repairs), flow)
+            request = await _strict_request(flow.request, renames=repairs)
             if request is not None:
                 await self._cure(flow, request)
         except ClientLeft:
@@ -119,12 +120,13 @@ class CureFlow:
         cured = await in_slices(cure_request(request, received.family, evidence), flow)
         if cured.tool_names:
             self._tool_names[flow] = cured.tool_names
+        self._cures[flow] = "on" if cured.request is received.value else "cured"
         if cured.request is not received.value:
             await self._send_changed(flow, cured.request, received.body, evidence)
 
     async def _rename_calls(self, flow: http.HTTPFlow) -> None:
         """A request to a host that speaks the Responses API itself: only its call ids."""
-        body, value = await in_slices(_read(flow.request), flow)
+        body, value = await _read(flow.request)
         if not isinstance(value, dict):
             return
         evidence = Evidence()
@@ -207,12 +209,12 @@ class CureFlow:
         """The upstream's reply has ended: keep what was not streamed, and say what can be done
         about a refusal."""
         if response.status_code == 400 and is_chat(flow.request):
-            _advise(flow, response)
+            _advise(flow, response, self._cures.get(flow, "off"))
         if self.keeps(flow) and not response.stream:
             try:
-                body = await in_slices(body_in_steps(response), flow)
-                await self._keep_turns(flow, read_reply(body, keeps=True).turns(last=True))
-            except (ClientLeft, DecodingError):
+                turns = read_reply(body_of(response), keeps=True).turns(last=True)
+                await self._keep_turns(flow, turns)
+            except DecodingError:
                 pass
             except Exception:
                 logger.exception("%s: its reasoning is not remembered", name_of(flow))
@@ -225,32 +227,27 @@ class CureFlow:
         self._kept_turns.pop(flow, None)
 
 
-def _advise(flow: http.HTTPFlow, response: http.Response) -> None:
+def _advise(flow: http.HTTPFlow, response: http.Response, cure: Cure) -> None:
     """Log what a user can do, if the refusal is a known one."""
     try:
         error = body_of(response, MAX_ERROR)[:_ERROR_START].decode(errors="replace")
     except DecodingError:
         return
-    if advice := advice_on(error):
-        logger.warning("%s: refused by the host: %s.", name_of(flow), advice)
+    if refusal := refusal_in(error):
+        logger.warning("%s: refused by the host: %s.", name_of(flow), refusal.told(cure))
 
 
-def _read(request: http.Request) -> Generator[None, None, tuple[bytes, Any]]:
+async def _read(request: http.Request) -> tuple[bytes, Any]:
     """The body of a request, and its value if it may be for a model whose hosts refuse something;
     raises `TooLarge`, `NotJson` and `DecodingError`."""
-    body = yield from request_body(request)
-    strict = may_be_strict(body)
-    yield
-    return body, ((yield from load_request(body)) if strict else None)
+    body = await request_body(request)
+    return body, await request_value(body) if may_be_strict(body) else None
 
 
-def _strict_request(
-    request: http.Request, *, renames: bool
-) -> Generator[None, None, _StrictRequest | None]:
+async def _strict_request(request: http.Request, *, renames: bool) -> _StrictRequest | None:
     """The request, if it is for a model whose hosts refuse something; raises `TooLarge`, `NotJson`
     and `DecodingError`.  `renames`: whether the reply can be given the client's names."""
-    body, value = yield from _read(request)
-    yield
+    body, value = await _read(request)
     model = value.get("model") if isinstance(value, dict) else None
     family = family_of(model) if isinstance(model, str) else None
     if family is None or not isinstance(value.get("messages"), list):

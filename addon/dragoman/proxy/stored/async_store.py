@@ -69,10 +69,10 @@ class AsyncStore:
 
     @property
     def place(self) -> str:
-        """In words, without a password."""
+        """``in memory``, without a password."""
         if self._choice is None or self._thread is None:
             return "nowhere"
-        return place_of(*self._choice)
+        return f"in {place_of(*self._choice)}"
 
     def choose(self, value: str, *, confdir: Path, limits: Limits, running: bool) -> None:
         """Keep responses where ``dragoman_store`` says; see `open_store`. Raises `OptionsError`,

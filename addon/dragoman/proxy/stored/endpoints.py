@@ -8,13 +8,13 @@ from collections.abc import Callable
 
 from mitmproxy import http
 
+from ...bridge.reply.converter import ReplyConverter
 from ...stored import endpoint_bodies
 from ...stored.continuation import in_progress, not_found
 from ...stored.store import StoreError
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, dumps
 from ..error_responses import error_response, refusal
-from ..flows.bridge_stream import BridgeStream
 from ..http_headers import set_event_stream
 from ..response_owner import asker_of
 from ..routes import Route
@@ -28,10 +28,10 @@ _CANNOT_CANCEL = Refused("Cannot cancel a synchronous response.", param="respons
 
 class StoredEndpoints:
     def __init__(
-        self, store: AsyncStore, running: Callable[[bytes, str], BridgeStream | None]
+        self, store: AsyncStore, running: Callable[[bytes, str], ReplyConverter | None]
     ) -> None:
-        """`running` finds the stream of a response by its owner and its id: such a response can be
-        read as far as it is."""
+        """`running` finds a response that streams by its owner and its id: it can be read as far as
+        it is."""
         self._store = store
         self._running = running
 
@@ -70,7 +70,7 @@ class StoredEndpoints:
                 raise _CANNOT_CANCEL
             if not plain:
                 raise in_progress(response_id)
-            return _json(running.reply.response)
+            return _json(running.response)
         if request.method == "DELETE":
             if not await self._store.delete(asker, response_id):
                 raise not_found(response_id)

@@ -16,63 +16,54 @@ DSML's tokens out leave plain tags; those of a section then count only around in
 
 from __future__ import annotations
 
-import re
-
 from .held_calls import tagged
-from .marker_set import MarkerPattern, so_far
+from .marker_set import Part, Run, so_far, spelled
 from .protocol import LeakFormat
-from .tags import Tag, TagKind, TagTable
-from .value_types import OTHER, STRING
+from .tags import Spelling, TagKind, TagPattern, TagTable
 
 _VALUE = r"""(?:"[^"<>]{0,200}+"|'[^'<>]{0,200}+'|[^\s"'<>]{1,200}+)"""
-_ATTRIBUTES = rf"(?:\s{{0,9}}+[a-z]{{1,20}}+\s{{0,9}}+=\s{{0,9}}+{_VALUE}){{0,4}}+"
-_ATTRIBUTE = re.compile(r"""(?<![a-z])([a-z]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"']++))""")
-_ATTRIBUTES_SO_FAR = r"\s*+(?:[a-z]*+\s*+(?:=[^<>]*+)?+|</?+[^<>a-z]{0,16}+)"
-"""Or, after a section's word without its ``>``, the next tag."""
-_TYPES = {"true": STRING, "false": OTHER}
-_WORDS = {"invoke": TagKind.CALL, "parameter": TagKind.ARGUMENT}
-
-
-def _read(match: re.Match[str]) -> Tag:
-    kind = TagKind.SECTION if match["section"] else _WORDS[match["word"]]
-    written = match["attributes"]
-    found = {key: a or b or c for key, a, b, c in _ATTRIBUTE.findall(written)} if written else {}
-    value_type = _TYPES.get(found.get("string", ""))
-    return Tag.of(match, kind, found.get("name", ""), value_type, closes=match["end"])
-
-
-_BAR = "[｜|‖]"
-_BARS = (_BAR, f" ?{_BAR}?", " ?")
+_HALF = r"\s*+(?:[a-z]*+\s*+(?:=[^<>]*+)?+|</?+[^<>a-z]{0,16}+)"
+"""Of attributes, or, after a section's word without its ``>``, of the next tag."""
+_ATTRIBUTES = Run(
+    rf"((?:\s{{0,9}}+[a-z]{{1,20}}+\s{{0,9}}+=\s{{0,9}}+{_VALUE}){{0,4}}+)",
+    _HALF,
+)
+_PARTS = {"invoke": TagKind.CALL, "parameter": TagKind.ARGUMENT}
+_BARS = (r"[｜|‖]", r" ?[｜|‖]?", " ?")
 
 
 def _format(
     name: str,
     beginnings: tuple[str, ...],
     sections: tuple[str, ...],
-    head: tuple[str | tuple[str, ...], ...] = (),
+    head: tuple[Part, ...] = (),
     wrappers: tuple[str, ...] = (),
 ) -> LeakFormat:
-    """`sections` are the words for a section; `head` is what precedes the word of a tag, as for
-    `so_far`.  `wrappers` are words for a section that a text may hold as well: outside of a
-    section they count only right before an invocation."""
-    before = "".join(part if isinstance(part, str) else part[0] for part in head)
-    begun = "<" + so_far("/?", *head, (*sections, *wrappers, *_WORDS), _ATTRIBUTES_SO_FAR)
-    in_value, wrapper = "|".join(sections), "|".join(wrappers or ["(?!)"])
-    in_text = rf"{in_value}|(?<!/)(?:{wrapper})(?=(?:\s*+>)?+\s{{0,64}}+<invoke\s)"
-    half_wrapper = so_far(wrappers, r"\s{0,8}+", (">",), r"\s{0,64}+", ("<invoke",), r"\Z")
-
-    def tags(section: str, begun: str = begun) -> MarkerPattern:
-        return MarkerPattern(
-            rf"<(?P<end>/?){before}(?:(?P<section>{section})(?:\s*+>|(?=\s*+</?{before}[a-z]))"
-            rf"|(?P<word>invoke|parameter)(?P<attributes>{_ATTRIBUTES})\s*+>)",
-            begun,
+    """`sections` are the words for a section; `head` is what precedes the word of a tag.
+    `wrappers` are words for a section that a text may hold as well: outside of a section they
+    count only right before an invocation."""
+    end = Run(rf"(?:\s*+>|(?=\s*+</?{spelled(*head)}[a-z]))", _HALF)
+    parts, section, wrapper = (
+        [
+            Spelling(((start,), *head, words, *after), TagKind.SECTION, start == "</", "string")
+            for start in ("<", "</")
+        ]
+        for words, *after in (
+            (_PARTS, _ATTRIBUTES, r"\s*+", (">",)),
+            (sections, end),
+            (wrappers, end),
         )
-
+    )
+    before_call = Run(
+        r"(?:\s*+>)?+(?=\s{0,64}+<invoke\s)",
+        so_far(r"\s{0,8}+", (">",), r"\s{0,64}+", ("<invoke",)),
+    )
+    opened = Spelling((("<",), *head, wrappers, before_call), TagKind.SECTION, typed_by="string")
+    wrapped = bool(wrappers)
     table = TagTable(
-        in_text=tags(in_text, f"{begun}|<{half_wrapper}" if wrappers else begun),
-        tags=tags(f"{in_value}|{wrapper}"),
-        in_value=tags(in_value),
-        read=_read,
+        in_text=TagPattern(*section, *[opened] * wrapped, *parts),
+        tags=TagPattern(*section, *wrapper * wrapped, *parts),
+        in_value=TagPattern(*section, *parts),
         strays=bool(head),
         pairs=bool(head),
         closer=f"</{'｜DSML｜' if head else ''}parameter>",

@@ -9,7 +9,7 @@ from mitmproxy.test import tflow
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.responses.dialects import OPENAI
 from dragoman.notes import Evidence
-from dragoman.proxy.flows.bridge_stream import BridgeStream
+from dragoman.proxy.flows.bridge_reply import BridgeStream
 from dragoman.proxy.flows.live_stream import ReplyContext
 from dragoman.proxy.observe.recorder import FlowRecorder
 from dragoman.wire.json_codec import dumps

@@ -1,17 +1,19 @@
-"""The stream callable of a repaired reply."""
+"""A repaired reply: its stream callable, and what repair is given of the time."""
 
 from __future__ import annotations
 
 import gc
 import gzip
+import time
 import weakref
 
+import pytest
 from mitmproxy.test import tflow
 
 from dragoman.notes import Evidence
 from dragoman.proxy.content_decoding import decoder_for
 from dragoman.proxy.flows.live_stream import ReplyContext
-from dragoman.proxy.flows.repair_stream import RepairStream
+from dragoman.proxy.flows.repair_reply import RepairStream, new_second
 from dragoman.proxy.observe.recorder import FlowRecorder
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
@@ -60,3 +62,13 @@ def test_what_is_decoded_after_the_end_of_a_turn_waits_with_it() -> None:
     sent = b"".join(stream(b"".join(map(gzip.compress, body))))
     assert stream.holds_end
     assert sent + stream.release_end() == b"".join(body)
+
+
+def test_no_two_replies_have_the_same_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids of calls are made of it."""
+    now = time.time() + 1000
+    monkeypatch.setattr(time, "time", lambda: now)
+    seconds = [new_second() for _ in range(100)]
+    assert seconds == list(range(int(now), int(now) + 100))
+    monkeypatch.setattr(time, "time", lambda: now + 500)
+    assert new_second() == int(now) + 500

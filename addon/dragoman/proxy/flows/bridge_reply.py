@@ -1,0 +1,291 @@
+"""A bridged reply, from its headers to its end, streamed or whole.
+
+``bytes -> (decoding) -> repair -> bridge -> bytes``: the stages are composed in
+`bridge.reply.pipeline`; here is what surrounds them: decoding, the record, the log, the clock and
+the store.  After a fault of ours the client of a stream gets its one terminal, `response.failed`,
+and whatever still comes from the upstream is ignored.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from mitmproxy import http
+from mitmproxy.net.http import status_codes
+
+from ...bridge.reply.converter import ReplyConverter
+from ...bridge.reply.pipeline import Answer, BridgePipeline, answer, failed
+from ...notes import Evidence
+from ...repair.chat_stream import ChatStreamRepair
+from ...stored.store import NotOpened, StoreError
+from ...wire.errors import Refused
+from ...wire.json_codec import NotJson
+from ...wire.sse import Frame, joined
+from ..content_decoding import MAX_REPLY, DecodingError, is_unreadable
+from ..http_headers import body_of, encoding_of, set_event_stream, set_stream_framing
+from ..observe.monitor import FlowMonitor, name_of
+from ..stored.async_store import AsyncStore
+from .bridge_request import BridgedTurn, BridgedTurns
+from .live_stream import LiveStream, ReplyContext
+
+logger = logging.getLogger(__name__)
+
+UPSTREAM_END = 0.1
+"""Seconds after its terminal event for which a reply waits for the end of the upstream's: of a
+connection on which that comes, another request can be sent.  Hosts that send it do so at once."""
+TURN_END = 3.0
+"""Seconds after the finish reason for which a turn waits for its usage and the end of the
+stream.  Hosts that send them do so at once; openai-python would wait for minutes."""
+MISSED_HEADER = "x-dragoman"
+"""Of a bridged reply: what the client asked for and did not get."""
+MAX_MISSED = 2000
+"""Characters of its value: clients take 8 kB of all headers at least."""
+_MISSED = ("dropped ", "downgraded ", "changed ", "ignored ", "lost ")
+"""How notes begin that say so."""
+
+
+class BridgeReplies:
+    def __init__(
+        self,
+        monitor: FlowMonitor,
+        store: AsyncStore,
+        bridged: BridgedTurns,
+        *,
+        has_layer: bool,
+    ) -> None:
+        """`has_layer`: see `ReplyContext.of`. Only with it a response is kept before its end."""
+        self._monitor = monitor
+        self._store = store
+        self._bridged = bridged
+        self._has_layer = has_layer
+
+    def begin(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        """The upstream's headers have come: stream the reply if it can be streamed."""
+        bridged = self._bridged[flow]
+        self._monitor.take_stream(flow, response)
+        test = bridged.settings.repair
+        bridged = replace(bridged, repair=test is None or test(flow))
+        self._bridged[flow] = bridged
+        record = self._monitor.of(flow, "bridge")
+        dialect = bridged.dialect.name
+        record.options = bridged.settings.in_words(repair=bridged.repair, dialect=dialect)
+        if missed := _missed(bridged.evidence):
+            response.headers[MISSED_HEADER] = missed
+        if bridged.turn.stream and 200 <= response.status_code < 300:
+            self._stream(flow, response, bridged)
+
+    def _stream(self, flow: http.HTTPFlow, response: http.Response, bridged: BridgedTurn) -> None:
+        encoding = encoding_of(response)
+        if is_unreadable(encoding):
+            logger.warning("%s: cannot decode %r on the way", name_of(flow), encoding)
+            return
+        try:
+            context = ReplyContext.of(
+                flow,
+                response,
+                self._monitor.of(flow, "bridge"),
+                name_of(flow),
+                heartbeat=bridged.settings.heartbeat,
+                has_layer=self._has_layer,
+            )
+            keeps, reply = bridged.keeping is not None, bridged.reply()
+            response.stream = BridgeStream(reply, bridged.chunk_repair(), context, keeps=keeps)
+        except Exception:  # the reply is then converted when it is whole, or refused
+            logger.exception("%s: the bridge failed", name_of(flow))
+            return
+        if keeps:
+            self._bridged[flow] = replace(bridged, running=reply)
+        self._monitor.streams(flow)
+        set_event_stream(response)
+        set_stream_framing(flow.request, response)
+
+    async def keep(self, flow: http.HTTPFlow) -> None:
+        """Keep the response that is about to end."""
+        bridged = self._bridged.get(flow)
+        reply = bridged.running if bridged is not None else None
+        if bridged is not None and reply is not None and reply.writer.ended:
+            await self._keep(flow, bridged, reply, streamed=True)
+            # Before the client receives its end, and continues it.
+            self._bridged[flow] = replace(bridged, running=None)
+
+    async def end(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        """The upstream's reply has ended: convert and keep it if it was not streamed."""
+        if not response.stream:
+            await self._give_whole(flow, response, self._bridged[flow])
+        elif not self._has_layer:
+            await self.keep(flow)
+        self._bridged.pop(flow, None)
+
+    async def _give_whole(
+        self, flow: http.HTTPFlow, response: http.Response, bridged: BridgedTurn
+    ) -> None:
+        """Convert a reply that was received whole, whatever the client asked for."""
+        reply, record = bridged.reply(), self._monitor.of(flow, "bridge")
+        try:
+            body = body_of(response)
+            record.reply.add_received(body)
+            made = answer(
+                reply,
+                body,
+                status=response.status_code,
+                stream=bridged.turn.stream,
+                retry_after=response.headers.get("retry-after", ""),
+                repair=bridged.chunk_repair(),
+            )
+        except DecodingError as error:
+            logger.error("%s: the upstream's body is unusable: %s", name_of(flow), error)
+            made = failed(f"The upstream's body is unusable: {error}.")
+        except Exception:
+            logger.exception("%s: the bridge failed", name_of(flow))
+            made = failed("Dragoman could not convert the upstream's reply.")
+        _send(made, response)
+        if bridged.keeping is not None and reply.writer.ended and made.status < 400:
+            await self._keep(flow, bridged, reply, streamed=made.stream)
+
+    async def _keep(
+        self, flow: http.HTTPFlow, bridged: BridgedTurn, reply: ReplyConverter, *, streamed: bool
+    ) -> None:
+        keeping = bridged.keeping
+        assert keeping is not None
+        dialect = bridged.dialect.name if streamed else ""
+        try:
+            kept = keeping.kept(reply.response, dialect, reply.writer.events.number)
+            if kept is not None:
+                await self._store.keep(keeping.asker, kept, keeping.used)
+        except NotOpened as error:
+            logger.debug("%s: this response is not kept: %s", name_of(flow), error)
+        except (StoreError, Refused, NotJson) as error:
+            logger.error("%s: this response is not kept: %s", name_of(flow), error)
+        except Exception:
+            logger.exception("%s: this response is not kept", name_of(flow))
+
+
+def _send(answer: Answer, response: http.Response) -> None:
+    if response.status_code != answer.status:
+        response.status_code = answer.status
+        response.reason = status_codes.RESPONSES.get(answer.status, "")
+    if answer.retry_after:
+        response.headers["retry-after"] = answer.retry_after
+    for header in ("content-encoding", "location"):
+        response.headers.pop(header, None)
+    if answer.stream:
+        set_event_stream(response)
+    else:
+        response.headers["content-type"] = "application/json"
+    response.content = answer.body
+
+
+def _missed(evidence: Evidence) -> str:
+    """What of the request could not be had, as the value of a header."""
+    lines = (line for line in evidence.request_lines() if line.startswith(_MISSED))
+    text = "; ".join(lines).replace("×", "x")
+    return text.encode("ascii", "replace").decode()[:MAX_MISSED]
+
+
+class BridgeStream(LiveStream):
+    """The stream of a bridged reply."""
+
+    def __init__(
+        self,
+        reply: ReplyConverter,
+        repair: ChatStreamRepair | None,
+        context: ReplyContext,
+        *,
+        keeps: bool,
+    ) -> None:
+        """`keeps`: the reply is kept before the client receives its end, if that can wait."""
+        super().__init__(context)
+        self.reply = reply
+        self._events = reply.writer.events
+        self._events.holds_end = self._waits and keeps
+        self._pipeline = BridgePipeline(
+            reply,
+            repair,
+            labelled=context.labelled,
+            max_document=MAX_REPLY,
+            breaks=context.breaks,
+        )
+        context.record.read = self._pipeline.read
+
+    def _feed(self, plain: bytes) -> bytes:
+        try:
+            frames = self._pipeline.feed(plain)
+        except Exception:
+            frames = self._fault("Dragoman could not convert the upstream's reply.")
+        if self.reply.settled and (frames or self.ends_at is None):
+            self.ends_at = time.monotonic() + TURN_END
+        return self._leaving(frames)
+
+    def _close(self) -> bytes:
+        frames: list[Frame] = []
+        try:
+            if not self.reply.writer.ended:
+                frames = self._pipeline.close()
+        except Exception:
+            frames = self._fault("Dragoman could not convert the upstream's reply.")
+        return self._leaving(frames)
+
+    def _undecodable(self, error: str) -> bytes:
+        logger.error("%s: upstream's compressed body is unusable: %s", self._name, error)
+        error = f"The upstream's compressed body is unusable: {error}."
+        return self._leaving(self._failed(error))
+
+    @property
+    def holds_end(self) -> bool:
+        return bool(self._events.end)
+
+    def release_end(self) -> bytes:
+        self._events.release_end()
+        return self._recorded(self._leaving(self._events.drain()))
+
+    def opening(self) -> bytes:
+        self.started = True
+        return self._written(self.reply.open)
+
+    def heartbeat(self) -> bytes:
+        return self._written(self.reply.heartbeat)
+
+    def conclude(self) -> bytes:
+        if self.reply.writer.ended:
+            return self._recorded(b"")
+        self._record.evidence.note("inferred", "end of a stream that its host held open")
+        return self._written(self._pipeline.conclude)
+
+    def break_off(self, error: str) -> bytes:
+        return self._written(lambda: self._pipeline.give_up(error))
+
+    def _written(self, write: Callable[[], list[Frame]]) -> bytes:
+        """What is sent while the upstream is silent."""
+        try:
+            frames = write()
+        except Exception:
+            frames = self._fault("Dragoman could not write the reply.")
+        return self._recorded(self._leaving(frames))
+
+    def _leaving(self, frames: list[Frame]) -> bytes:
+        if self.reply.writer.ended and not self._over:
+            self._end()
+        elif self._pipeline.broken:
+            self._over, self.broken = True, self._pipeline.broken
+        self.needs_attention = self.ends_at is not None or bool(self._events.end)
+        return frames[0].raw if len(frames) == 1 else joined(frames)
+
+    def _end(self) -> None:
+        self._over = True
+        self._pipeline.read.ended(self.reply.response)
+        self.ends_at = time.monotonic() + UPSTREAM_END
+
+    def _fault(self, message: str) -> list[Frame]:
+        """The end of the reply after a fault of ours."""
+        logger.exception("%s: the bridge failed", self._name)
+        return self._failed(message)
+
+    def _failed(self, message: str) -> list[Frame]:
+        try:
+            return self._pipeline.fail(message)
+        except Exception:
+            logger.exception("%s: not even the failure could be sent", self._name)
+            return self.reply.drain()

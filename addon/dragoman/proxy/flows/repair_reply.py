@@ -1,0 +1,397 @@
+"""A reply that is repaired, or only watched, from its headers to its end, streamed or whole.
+
+``bytes -> (decoding) -> repair -> bytes``: the stages are composed in `repair.pipeline`; here is
+what surrounds them: decoding, the record and the log.  After a fault the log has one traceback,
+what is held is released, and the rest passes as it comes.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from weakref import WeakKeyDictionary
+
+from mitmproxy import http
+
+from ...bridge.cure.tool_names import ToolNames
+from ...bridge.native.reply_repair import Tools, declared, repair_whole, stage_for, tools_of
+from ...bridge.native.request_tools import RequestTools
+from ...repair.declared_tools import DeclaredTools
+from ...repair.pipeline import RepairPipeline, StreamRepair, Untouched
+from ...wire.chat_end import EARLY, TAIL, broken_off, has_ended
+from ...wire.json_codec import NotJson
+from ...wire.request_bounds import TooLarge
+from ...wire.sse import HEARTBEAT, is_event_stream
+from ..content_decoding import MAX_REPLY, DecodingError, decoder_for, is_unreadable
+from ..error_responses import unreachable
+from ..http_headers import (
+    EVENT_STREAM,
+    body_of,
+    encoding_of,
+    media_type,
+    request_body,
+    request_value,
+    set_stream_framing,
+)
+from ..observe.monitor import FlowMonitor, name_of
+from ..observe.recorder import FlowRecorder, recorder_of
+from ..options import Settings
+from ..routes import is_chat, route_of
+from .cure_flow import CureFlow
+from .live_stream import LiveStream, ReplyContext, WatchedStream
+
+logger = logging.getLogger(__name__)
+
+_KINDS = ("application/json", EVENT_STREAM)
+_latest_second = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """What the repair of a reply needs of its request."""
+
+    stream: bool | None
+    """Whether it asks for a stream; None if it is unreadable."""
+    tools: Tools
+
+
+class RepairReplies:
+    """Repairs replies; what cannot be repaired passes as it comes."""
+
+    def __init__(self, monitor: FlowMonitor, cure: CureFlow, *, has_layer: bool) -> None:
+        """`has_layer`: see `ReplyContext.of`."""
+        self._monitor = monitor
+        self._cure = cure
+        self._has_layer = has_layer
+        self._requests: WeakKeyDictionary[http.HTTPFlow, ReadRequest | None] = WeakKeyDictionary()
+        """Each until its reply is repaired; None where it is too large, or a fault prevented
+        reading it."""
+
+    def is_wanted(self, flow: http.HTTPFlow, settings: Settings) -> bool:
+        """Whether the reply to this request, unless bridged, is to be repaired."""
+        if settings.repair is None:
+            return route_of(flow.request).gives_turn
+        # The names of tools are put back whatever a filter says of the reply.
+        names = self._cure.tool_names(flow)
+        return (names is not None and names.restores) or settings.repair(flow)
+
+    def is_possible(self, flow: http.HTTPFlow, settings: Settings) -> bool:
+        """The same where the reply has come."""
+        good = flow.response is not None and flow.response.status_code == 200
+        return good and self.is_wanted(flow, settings)
+
+    def is_collected(self, flow: http.HTTPFlow, settings: Settings) -> bool:
+        """Whether the reply, unless it streams, is repaired when it has been received whole."""
+        if flow.response is None or not self.is_possible(flow, settings):
+            return False
+        return is_chat(flow.request) or media_type(flow.response) == "application/json"
+
+    async def begin(self, flow: http.HTTPFlow, response: http.Response, settings: Settings) -> None:
+        """The headers of a reply have come.  It streams, and is repaired meanwhile, or it is
+        collected to be repaired; or it passes."""
+        repairs, keeps = self.is_possible(flow, settings), self._cure.keeps(flow)
+        if repairs or keeps:
+            request = await self._read(flow)
+            if request is None:
+                repairs = False
+            elif _streams(flow, response, request):
+                # A reply that ends with its headers is repaired whole, which then needs no tools.
+                self._requests[flow] = replace(request, tools=DeclaredTools({}))
+                try:
+                    self._stream(flow, response, request, settings, keeps=keeps)
+                except Exception:
+                    error = "%s: repair failed; the reply passes as it comes"
+                    logger.exception(error, name_of(flow))
+                    self._pass_on(flow, response)
+                return
+        if repairs and self.is_collected(flow, settings):
+            self._monitor.take_stream(flow, response)
+        elif media_type(response) == EVENT_STREAM:
+            self._pass_on(flow, response)
+
+    async def _read(self, flow: http.HTTPFlow) -> ReadRequest | None:
+        """What the request says; None after a fault, or if it is too large."""
+        if flow not in self._requests:
+            self._requests[flow] = None
+            try:
+                self._requests[flow] = await read_request(flow.request)
+            except TooLarge as error:
+                self._monitor.of(flow, "watch").evidence.note("not repaired:", str(error))
+            except Exception:
+                logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
+        return self._requests[flow]
+
+    def _stream(
+        self,
+        flow: http.HTTPFlow,
+        response: http.Response,
+        request: ReadRequest,
+        settings: Settings,
+        *,
+        keeps: bool,
+    ) -> None:
+        """Have the reply repaired while it streams, or pass as it comes if that is impossible."""
+        encoding = encoding_of(response)
+        repairs = settings.repair is None or settings.repair(flow)
+        record = self._monitor.of(flow, "repair" if repairs else "watch")
+        if is_unreadable(encoding):
+            logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
+            self._pass_on(flow, response)
+            return
+        record.options = settings.in_words(repair=repairs, dialect="")
+        names = self._cure.tool_names(flow)
+        tools = _sent_tools(request, names, record)
+        self._monitor.take_stream(flow, response)
+        stage: StreamRepair = Untouched()
+        if repairs:
+            stage = stage_for(tools, settings.policy, record.evidence, new_second())
+        context = ReplyContext.of(
+            flow,
+            response,
+            record,
+            name_of(flow),
+            heartbeat=settings.heartbeat if request.stream else 0,
+            has_layer=self._has_layer,
+        )
+        has_end = repairs and is_chat(flow.request)
+        response.stream = RepairStream(stage, context, has_end=has_end, keeps=keeps, names=names)
+        self._monitor.streams(flow)
+        set_stream_framing(flow.request, response)
+
+    def _pass_on(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        """Have an event stream pass, recorded if it is an LLM's."""
+        record = recorder_of(flow)
+        if record is not None and not callable(response.stream):
+            decoder = decoder_for(encoding_of(response))
+            response.stream = WatchedStream(record, decoder, name_of(flow))
+            self._monitor.streams(flow)
+        response.stream = response.stream or True
+
+    def pass_unread(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        """Have a reply pass that is too large to be read whole."""
+        self._requests.pop(flow, None)
+        logger.warning("%s: not repaired: the body is too large", name_of(flow))
+        record = recorder_of(flow)
+        if record is not None:
+            record.evidence.note("not repaired", "a body too large to be read as a whole")
+        self._pass_on(flow, response)
+
+    async def whole(self, flow: http.HTTPFlow, response: http.Response, settings: Settings) -> None:
+        """Repair a reply that was received whole."""
+        is_received = flow in self._requests  # now, and not made by an addon or read from a file
+        request, kind = await self._read(flow), media_type(response)
+        del self._requests[flow]
+        if request is None or not (is_chat(flow.request) or kind in _KINDS):
+            return
+        record, names = self._monitor.of(flow, "repair"), self._cure.tool_names(flow)
+        record.options = settings.in_words(repair=True, dialect="")
+        tools = _sent_tools(request, names, record)
+        policy, evidence = settings.policy, record.evidence
+        try:
+            body = body_of(response)
+            if is_received and is_chat(flow.request) and _is_cut(body, request):
+                logger.error("%s: %s", name_of(flow), EARLY)
+                record.reply.add_received(body)
+                flow.response = unreachable(EARLY)
+                return
+            repaired = repair_whole(body, tools, policy, evidence, new_second())
+            repaired = repaired if names is None else names.restored(repaired)
+        except DecodingError as error:
+            logger.warning("%s: not repaired: the body cannot be read: %s", name_of(flow), error)
+        except Exception:
+            logger.exception("%s: repair failed; the reply passes as it came", name_of(flow))
+        else:
+            if repaired != body:
+                record.reply.add_received(body)
+                response.headers.pop("content-encoding", None)
+                response.content = repaired
+
+
+def _streams(flow: http.HTTPFlow, response: http.Response, request: ReadRequest) -> bool:
+    """Whether the reply streams: where the request asks for a stream, and in an unknown API, where
+    the reply is labelled as one."""
+    if request.stream is None or not (request.stream or is_chat(flow.request)):
+        return media_type(response) == EVENT_STREAM
+    return request.stream
+
+
+def _sent_tools(request: ReadRequest, names: ToolNames | None, record: FlowRecorder) -> Tools:
+    """The tools with the names that were sent."""
+    tools = request.tools
+    if names is not None and isinstance(tools, DeclaredTools):
+        tools = names.with_aliases(tools)
+    elif names is not None and isinstance(tools, RequestTools):
+        tools = replace(tools, declared=names.with_aliases(tools.declared))
+    record.tools = declared(tools)
+    return tools
+
+
+def new_second() -> int:
+    """The time in seconds, but none that another reply has had: ids of calls are made of it."""
+    global _latest_second  # noqa: PLW0603
+    _latest_second = max(int(time.time()), _latest_second + 1)
+    return _latest_second
+
+
+def _is_cut(body: bytes, request: ReadRequest) -> bool:
+    """Whether a chat completion that came whole is a stream that was cut off; an empty body is,
+    where a stream was asked for."""
+    if is_event_stream(body):
+        return not has_ended(body[-TAIL:])
+    return not body.strip() and bool(request.stream)
+
+
+async def read_request(request: http.Request) -> ReadRequest:
+    """What is unreadable declares nothing.  Raises `TooLarge`."""
+    value = None
+    with suppress(NotJson, DecodingError):
+        value = await request_value(await request_body(request) or b"null")
+    tools = tools_of(value, native=route_of(request).gives_response)
+    stream = bool(value.get("stream")) if isinstance(value, dict) else None
+    return ReadRequest(stream, tools)
+
+
+class RepairStream(LiveStream):
+    """The stream of a repaired reply."""
+
+    def __init__(
+        self,
+        repair: StreamRepair,
+        context: ReplyContext,
+        *,
+        has_end: bool,
+        keeps: bool = False,
+        names: ToolNames | None = None,
+    ) -> None:
+        """`has_end`: see `RepairPipeline`. `keeps`: a turn's end waits
+        until its reasoning has been kept. `names`: if tools were sent with others than
+        the client's."""
+        super().__init__(context)
+        self._pipeline = RepairPipeline(
+            repair,
+            context.record.evidence,
+            # Not a method: without a cycle an ended stream, and the tools that its request
+            # declared, wait for no collector.
+            partial(logger.warning, "%s: %s", context.name),
+            labelled=context.labelled,
+            max_document=MAX_REPLY,
+            has_end=has_end,
+            breaks=context.breaks,
+            keeps=keeps,
+        )
+        context.record.read = self._pipeline.read
+        self._repair = repair
+        self._held = b""
+        self._keeps = keeps
+        self._names = names
+
+    def _feed(self, plain: bytes) -> bytes:
+        try:
+            sent = self._pipeline.feed(plain)
+        except Exception:
+            sent = self._fall_back()
+        return self._until_turn_end(sent)
+
+    def _close(self) -> bytes:
+        if self._decoder and not self._decoder.complete:
+            error = "The upstream's compressed body ends too early."
+            if not self._pipeline.is_whole:
+                return self._cut_off(error)
+            # All events are whole: some servers only flush their compressor.
+            logger.warning("%s: %s", self._name, error)
+        try:
+            sent = self._ended(self._pipeline.close())
+        except Exception:
+            sent = self._fall_back()
+        if self._pipeline.error:
+            logger.error("%s: %s", self._name, self._pipeline.error)
+        if self._pipeline.document is None:
+            return self._until_turn_end(sent)
+        return self._repaired(self._pipeline.document)
+
+    def _undecodable(self, error: str) -> bytes:
+        return self._cut_off(f"The upstream's compressed body is unusable: {error}.")
+
+    def _cut_off(self, error: str) -> bytes:
+        try:
+            sent = self._broken_off(error)
+        except Exception:
+            sent = self._fall_back()
+        return self._until_turn_end(sent)
+
+    def heartbeat(self) -> bytes:
+        """A comment, between two events: parsers ignore it."""
+        return self._recorded(HEARTBEAT.raw if self._pipeline.may_be_interrupted else b"")
+
+    def break_off(self, error: str) -> bytes:
+        if self._pipeline.ended:
+            return self._recorded(b"")
+        message = broken_off(error)
+        try:
+            sent = self._broken_off(message)
+        except Exception:
+            logger.exception("%s: repair failed at the end of a broken stream", self._name)
+            sent = self._ended(self._pipeline.fall_back(message))
+        return self._recorded(self._named(sent))
+
+    def _repaired(self, document: bytes) -> bytes:
+        """A reply that is no event stream; as it came after a fault."""
+        try:
+            repaired = self._repair.document(document)
+            self._pipeline.read.documents(document, repaired)
+            sent = self._named(repaired)
+        except Exception:
+            logger.exception("%s: repair failed; the reply passes as it came", self._name)
+            return document
+        if not (self._keeps and self._waits):
+            return sent
+        self._held = sent
+        self.needs_attention = True
+        return b""
+
+    @property
+    def holds_end(self) -> bool:
+        return bool(self._held)
+
+    def release_end(self) -> bytes:
+        held, self._held = self._held, b""
+        return self._recorded(held)
+
+    def _until_turn_end(self, sent: bytes) -> bytes:
+        """`sent` up to the end of a turn that has to be kept first; the rest is held."""
+        end = len(sent) - self._pipeline.kept_first
+        if self._held:
+            end = 0
+        if end == len(sent) or not self._waits:
+            return self._named(sent)
+        self._held += self._named(sent[end:])
+        self.needs_attention = True
+        return self._named(sent[:end])
+
+    def _named(self, sent: bytes) -> bytes:
+        """`sent` with the client's names of tools."""
+        if self._names is None:
+            return sent
+        try:
+            return self._names.restored(sent)
+        except Exception:
+            logger.exception("%s: the names of tools stay as they came", self._name)
+            self._names = None
+            return sent
+
+    def _broken_off(self, error: str) -> bytes:
+        logger.error("%s: %s", self._name, error)
+        return self._ended(self._pipeline.break_off(error))
+
+    def _fall_back(self) -> bytes:
+        """After a fault."""
+        logger.exception("%s: repair failed; the rest passes as it comes", self._name)
+        return self._ended(self._pipeline.fall_back())
+
+    def _ended(self, sent: bytes) -> bytes:
+        self._over, self.broken = self._pipeline.ended, self._pipeline.broken
+        self.needs_attention = self.needs_attention or bool(self.broken)
+        return sent
