@@ -27,7 +27,7 @@ MAX_TICKS = 256
 _HEAD = 128
 """Characters of a line in which a fence may begin it."""
 _LINE_LIMIT = 4096
-"""Characters at the end of a line in which runs are looked for."""
+"""Characters of a line, its beginning and its end, in which runs are looked for."""
 _INFO_LIMIT = 80
 """Characters of the word after a fence, which names a language."""
 _LINES_BEFORE = 32
@@ -147,7 +147,7 @@ class MarkdownCode:
             lines, _, line = line.rpartition("\n")
             if "```" in lines or "~~~" in lines:
                 self._read_lines(f"{lines}\n")
-        self._line = _shortened(line)
+        self._line = line if len(line) <= _LINE_LIMIT else _shortened(line)
 
     def is_open(self) -> bool:
         """Whether code is open here for certain; what follows belongs to no run."""
@@ -218,9 +218,9 @@ class MarkdownCode:
 
 def _shortened(line: str) -> str:
     """A line, without the middle of a very long one."""
-    if len(line) <= _HEAD + _LINE_LIMIT:
+    if len(line) <= _LINE_LIMIT:
         return line
-    return f"{line[:_HEAD]} {line[1 - _LINE_LIMIT :]}"
+    return f"{line[:_HEAD]} {line[_HEAD + 1 - _LINE_LIMIT :]}"
 
 
 def _opened(line: str, *, ended: bool) -> str:

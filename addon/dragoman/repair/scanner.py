@@ -127,8 +127,6 @@ class Scanner:
         nothing is taken."""
         calls = self._calls
         taken: str | None
-        if len(text) > _STEP:
-            return None
         if calls.certain is not None:
             taken = calls.certain.takes(text)
             if taken is None:
@@ -140,7 +138,7 @@ class Scanner:
             if taken is None:
                 return None
             held.add(text)
-        elif self.idle and not self._state.formats.may_begin_in(text):
+        elif self.idle and len(text) <= _STEP and not self._state.formats.may_begin_in(text):
             self._state.read(text)
             taken = text
         else:
