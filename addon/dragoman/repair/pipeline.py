@@ -17,7 +17,6 @@ from ..wire.body_form import BodyForm
 from ..wire.chat_end import EARLY, TAIL, error_frame, has_ended, is_done, is_half, turn_ended
 from ..wire.reply_reader import TurnReader
 from ..wire.sse import BLANK_LINE_ENDS, DONE, Frame, FrameSplitter, joined
-from ..wire.stream_tail import Tail
 
 
 class StreamRepair(Protocol):
@@ -101,7 +100,8 @@ class RepairPipeline:
         """From which of these on it ends a turn that is kept first."""
         self.kept_first = 0
         """Bytes at the end of what was returned last that leave when the turn has been kept."""
-        self._sent = Tail(TAIL)
+        self._sent = b""
+        """The end of what has left."""
         self._has_chunk = self._has_other = False
         """Whether a chunk of a chat completion has come, and whether other events have."""
         self._verbatim = False
@@ -117,13 +117,13 @@ class RepairPipeline:
     @property
     def may_be_interrupted(self) -> bool:
         """Whether a comment may be sent now, that is, between two events."""
-        sent = self._sent.kept
+        sent = self._sent
         return self._form.is_stream and not (self.ended or _is_in_event(sent) or is_done(sent))
 
     @property
     def is_whole(self) -> bool:
         """Whether something was sent, and nothing of an event is held."""
-        return not self._splitter.held and bool(self._sent.kept)
+        return not self._splitter.held and bool(self._sent)
 
     def feed(self, data: bytes) -> bytes:
         """A piece of the upstream's body."""
@@ -186,7 +186,7 @@ class RepairPipeline:
             self._turn_end = None
         leaving = self._out[0] if len(self._out) == 1 else b"".join(self._out)
         self._out = []
-        self._sent.add(leaving)
+        self._sent = (self._sent + leaving[-TAIL:])[-TAIL:]
         return leaving
 
     # A piece of the body
@@ -255,7 +255,7 @@ class RepairPipeline:
 
     def _end_with(self, rest: bytes) -> bytes:
         """The end of what the client has received once all that leaves and this is sent."""
-        return b"".join((self._sent.kept, *self._out, rest))[-TAIL:]
+        return b"".join((self._sent, *self._out, rest))[-TAIL:]
 
     def _drop(self, size: int) -> None:
         if size:
