@@ -82,6 +82,11 @@ class HostText:
     def size(self) -> int:
         return self.buffer.tell()
 
+    def after(self, start: int) -> str:
+        """The text without its beginning, which may be long."""
+        self.buffer.seek(start)
+        return self.buffer.read()
+
 
 @dataclass(slots=True, eq=False)
 class HostItem:
@@ -376,11 +381,13 @@ class HostReader:
     def _rest(self, where: Where, value: Json, event: Json) -> Iterator[Said]:
         """What the end of a text has that its deltas did not have."""
         whole, item = value.get(where.part.text.field), self.items.get(where.item)
-        of_item = {at: text.text for at, text in item.texts.items()} if item else {}
-        streamed = of_item.get(where.place, "")
+        text = item.texts.get(where.place) if item else None
+        streamed = text.text if text else ""
         if not (isinstance(whole, str) and whole.startswith(streamed)) or (item and item.done):
             return
-        if whole and whole not in of_item.values():
+        # A host that counts in its own way ends the text that came last under another index.
+        last = next(reversed(item.texts.values()), None) if item else None
+        if whole not in ("", streamed, last.text if last else ""):
             yield from self._more(where, whole[len(streamed) :], value, event)
 
     def _item_done(self, index: int, value: Json) -> Iterator[Said]:

@@ -47,9 +47,9 @@ class ActiveFormats:
     def __iter__(self) -> Iterator[LeakFormat]:
         return iter(self._formats)
 
-    def without(self, other: LeakFormat) -> ActiveFormats:
-        """All but this one."""
-        return _active(tuple(each for each in self._formats if each is not other))
+    def without(self, *others: LeakFormat) -> ActiveFormats:
+        """All but these."""
+        return _active(tuple(each for each in self._formats if each not in others))
 
     def may_begin_in(self, text: str) -> bool:
         """Whether a marker, or the start of one, could be in `text`."""
@@ -57,6 +57,14 @@ class ActiveFormats:
             if first in text and search(text) is not None:
                 return True
         return False
+
+    def begins_at(self, text: str) -> int:
+        """Before which place none does; `text` is searched for the beginnings of all once."""
+        at = len(text)
+        for first, search in self._in_text:
+            if first in text and (found := search(text, 0, at)) is not None:
+                at = found.start()
+        return at
 
     def find(
         self, text: str, start: int = 0, *, likenesses: Counter[LeakFormat] | None = None
@@ -83,9 +91,11 @@ class ActiveFormats:
     def unfinished(self, text: str) -> int:
         """How many characters at the end of `text`, which holds no marker, may be the start of
         one."""
-        if not self.may_begin_in(text[-TAG_LIMIT:]):
+        end = text[-TAG_LIMIT:]
+        begin = len(text) - len(end) + self.begins_at(end)
+        if begin == len(text):
             return 0
-        return max(each.markers.unfinished(text) for each in self._formats)
+        return max(each.markers.unfinished(text, begin) for each in self._formats)
 
 
 @lru_cache(maxsize=64)
