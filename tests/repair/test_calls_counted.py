@@ -33,12 +33,18 @@ FRAMES = {
     "a header that starts a call": ([*BEGUN, "<|tool_calls_section_begin|>", *CALL[:4]], CALL[4]),
     "more arguments": ([*BEGUN, "<|tool_calls_section_begin|>", *CALL[:6], *WORDS], "next "),
 }
+HELD = [
+    *("<|open|>tools<|sep|>", '<|open|>call tool="bash" index="1"<|sep|>'),
+    *('<|open|>argument key="command" type="string"<|sep|>', *WORDS),
+]
+FRAMES["more of a call that is held"] = ([*BEGUN, *HELD], "next ")
 ALLOWED = {
-    "more text": (20, 30),
-    "a marker that begins a section": (82, 82),
-    "a marker that begins a call": (43, 43),
-    "a header that starts a call": (140, 155),
-    "more arguments": (28, 45),
+    "more text": (18, 30),
+    "a marker that begins a section": (79, 79),
+    "a marker that begins a call": (41, 41),
+    "a header that starts a call": (113, 128),
+    "more arguments": (26, 43),
+    "more of a call that is held": (22, 22),
 }
 """Repaired, and bridged as well; with the facts that `wire.reply_reader` notes."""
 

@@ -302,4 +302,5 @@ class Dragoman:
 
     def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response:
         self._bridged.pop(flow, None)
-        return error_responses.unreachable(error)
+        messages = route_of(flow.request).api == "messages"
+        return error_responses.unreachable(error, messages=messages)

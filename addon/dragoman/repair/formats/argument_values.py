@@ -24,7 +24,7 @@ from .value_types import (
 _WRAPPERS = ("arguments", "input")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Argument:
     """One argument as it was written."""
 

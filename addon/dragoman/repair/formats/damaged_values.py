@@ -30,6 +30,9 @@ def lost_its_end(argument: Argument, tag: Tag, schema: object, table: TagTable) 
         return True
     if table.in_value.unfinished(text) >= _HALF:
         return True
+    last = text[-TAG_LIMIT:]
+    if not table.nested and any(each.end == len(last) for each in table.tags.tags_in(last)):
+        return True
     if tag.kind is TagKind.ARGUMENT and _is_unknown(tag.name, schema):
         return True
     kind = argument.kind(schema, table)
@@ -49,8 +52,8 @@ def is_cut(argument: Argument, keys: set[str | None], schema: object, table: Tag
     parts = [part.text.strip() for part in argument.parts()]
     begun = table.in_value.begun
     for text in parts[1:]:
-        tag = table.tags.find(text[:TAG_LIMIT], 0)
-        if tag is not None and table.read(tag).name in others:
+        tag = next(table.tags.tags_in(text[:TAG_LIMIT]), None)
+        if tag is not None and tag.name in others:
             return True
         if begun.match(text[: _HALF + 1]) and not text.startswith("</"):
             return True

@@ -25,8 +25,8 @@ class Element:
 def element_of(text: str, table: TagTable) -> Element | None:
     """The value that a text is; None if a tag is missing in it, or text stands between elements."""
     open_elements, at = [Element()], 0
-    while match := table.in_value.find(text, at):
-        tag, last = table.read(match), open_elements[-1]
+    for tag in table.in_value.tags_in(text):
+        last = open_elements[-1]
         last.text += text[at : tag.start]
         at = tag.end
         if tag.kind is TagKind.ARGUMENT and len(open_elements) < MAX_DEPTH:

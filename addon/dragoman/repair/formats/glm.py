@@ -11,14 +11,13 @@ for a call without arguments; under load it loses any one of these tags.
 
 from __future__ import annotations
 
-import re
 from functools import partial
 
 from .held_calls import HeldCalls
 from .hermes import CLOSE, LONE_END, OPEN, OPENED
-from .marker_set import HeaderPattern, MarkerPattern, begun, diverging, so_far
+from .marker_set import HeaderPattern, MarkerPattern, begun, so_far
 from .protocol import WORD, LeakFormat, named
-from .tags import Tag, TagKind, TagTable
+from .tags import Spelling, TagKind, TagPattern, TagTable
 
 KEY, KEY_END, VALUE, VALUE_END = "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"
 _FOLLOWS = (KEY, CLOSE, VALUE_END, KEY_END)
@@ -28,36 +27,26 @@ _HEADER = HeaderPattern(
     rf"\s*+(?:(?P<word>{WORD}+)(?:\s*+>\s*+|\s*+{so_far(_FOLLOWS)}"
     rf"|\s*+(?<=\n)[\w.-]{{1,64}}+{so_far((KEY_END,))}))?",
 )
-_OTHERS = {
-    KEY_END: TagKind.KEY_END,
-    VALUE: TagKind.VALUE,
-    VALUE_END: TagKind.ARGUMENT_END,
-    OPEN: TagKind.CALL,
-    CLOSE: TagKind.CALL_END,
-}
-_NAME = r"[^<>\n]{1,128}+"
-_REST = rf"{KEY_END}(?:\s{{0,100}}+{VALUE}|(?=\s{{0,100}}+{diverging(VALUE)}))"
-_ARGUMENT = rf"{KEY}(?P<key>{_NAME})(?:{_REST}|\s{{0,100}}+{VALUE})"
-_OTHER = f"(?P<other>{'|'.join(_OTHERS)})"
-_IN_VALUE = f"(?P<other>{'|'.join(tag for tag in _OTHERS if tag != KEY_END)})"
-_REST_SO_FAR = so_far(r"\s{0,100}+", (KEY_END, VALUE), r"\s{0,100}+", (VALUE,))
-_SO_FAR = f"{so_far((KEY, *_OTHERS))}|{KEY}{_NAME}{_REST_SO_FAR}"
-
-
-def _read(match: re.Match[str]) -> Tag:
-    if match["other"]:
-        return Tag.of(match, _OTHERS[match["other"]])
-    lost, whole = match.groupdict().get("lost"), match[0].endswith(VALUE)
-    key = (lost or match["key"]).strip()
-    return Tag.of(match, TagKind.ARGUMENT, key, mended=bool(lost) or not whole, whole=whole)
-
-
-TABLE = TagTable(
-    tags=MarkerPattern(
-        f"{_ARGUMENT}|{_OTHER}|(?P<lost>{_NAME}){_REST}", f"{_SO_FAR}|{_NAME}{_REST_SO_FAR}"
+_BLANKS = r"\s{0,100}+"
+_NAME = r"([^<>\n]{1,128}+)"
+_VALUE_LOST = f"(?!{so_far(_BLANKS, (VALUE,))})"
+_ARGUMENT, _KEY_END = TagKind.ARGUMENT, Spelling(((KEY_END,),), TagKind.KEY_END)
+_TAGS = (
+    Spelling(((KEY,), _NAME, _BLANKS, (KEY_END,), _BLANKS, (VALUE,)), _ARGUMENT),
+    Spelling(
+        ((KEY,), _NAME, _BLANKS, (KEY_END,), _VALUE_LOST), _ARGUMENT, mended=True, whole=False
     ),
-    in_value=MarkerPattern(f"{_ARGUMENT}|{_IN_VALUE}", _SO_FAR),
-    read=_read,
+    Spelling(((KEY,), _NAME, _BLANKS, (VALUE,)), _ARGUMENT),
+    Spelling((("<",), {VALUE[1:]: TagKind.VALUE, OPEN[1:]: TagKind.CALL})),
+    Spelling((("</",), {VALUE_END[2:]: _ARGUMENT, CLOSE[2:]: TagKind.CALL}), closes=True),
+)
+_KEY_LOST = (
+    Spelling((_NAME, _BLANKS, (KEY_END,), _BLANKS, (VALUE,)), _ARGUMENT, mended=True),
+    Spelling((_NAME, _BLANKS, (KEY_END,), _VALUE_LOST), _ARGUMENT, mended=True, whole=False),
+)
+TABLE = TagTable(
+    tags=TagPattern(*_TAGS, _KEY_END, *_KEY_LOST),
+    in_value=TagPattern(*_TAGS),
     header=_HEADER,
     key_begin=KEY,
     pairs=True,

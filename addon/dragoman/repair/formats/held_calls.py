@@ -23,6 +23,7 @@ from functools import partial
 from ..declared_tools import DeclaredTools
 from ..events import Damaged, Dropped, Header, NoHeader
 from ..schema import properties
+from .call_text import CallHead
 from .marker_set import HEADER_LIMIT
 from .protocol import WORD, CallArguments, LeakFormat, LeakParser, MarkerMatch
 from .tagged_call import TaggedCall
@@ -33,11 +34,17 @@ _BARE_CALL = re.compile(rf"(?P<name>{WORD}+)\s*+(?P<fence>```\w*+\s*+)?+(?=\{{)"
 _BARE_CALL_SO_FAR = re.compile(rf"(?P<name>{WORD}+)\s*+(?:```\w*+\s*+|`{{1,2}})?+\Z")
 
 
-def tagged(name: str, beginnings: tuple[str, ...], table: TagTable) -> LeakFormat:
+def tagged(
+    name: str,
+    beginnings: tuple[str, ...],
+    table: TagTable,
+    form: type[LeakFormat] = LeakFormat,
+) -> LeakFormat:
     """A format whose calls always begin with a tag."""
+    markers = table.in_text or table.tags
 
     def meaning(leak_format: LeakFormat, found: re.Match[str]) -> MarkerMatch | None:
-        tag = table.read(found)
+        tag = markers.read(found)
         is_opener = tag.kind in (TagKind.SECTION, TagKind.CALL)
         if not (table.strays or is_opener or tag.kind is TagKind.SECTION_END):
             return None
@@ -49,8 +56,7 @@ def tagged(name: str, beginnings: tuple[str, ...], table: TagTable) -> LeakForma
         part = tag.kind in PARTS
         return MarkerMatch(leak_format, name, tag.start, tag.end, is_opener, tool, kind, part)
 
-    markers, parser = table.in_text or table.tags, partial(HeldCalls, table)
-    return LeakFormat(name, beginnings, markers, parser, meaning)
+    return form(name, beginnings, markers, partial(HeldCalls, table), meaning)
 
 
 class HeldCalls(LeakParser):
@@ -230,10 +236,8 @@ class HeldCalls(LeakParser):
     def _begin_arguments(self, at: int, *, json: bool = False, fenced: bool = False) -> bool:
         """The call's arguments begin at this position."""
         self._calls += 1
-        call = TaggedCall(self._table, self._name, self._tools, in_section=self._in_section)
-        if json:
-            call.begin_json(fenced=fenced)
-        return self._start_call(Header(self._name, self._name), call, at)
+        head = CallHead(self._table, self._name, self._tools, self._in_section, json, fenced)
+        return self._start_call(Header(self._name, self._name), TaggedCall(head), at)
 
     def _arguments_ended(self, arguments: CallArguments) -> None:  # noqa: ARG002
         self._leave_call()

@@ -1,6 +1,6 @@
-"""Calls that are invocations with parameters: DeepSeek's DSML, and MiniMax M2's.
+"""Calls that are invocations with parameters: DeepSeek's DSML, MiniMax M2's, and Claude's.
 
-One shape in two spellings::
+One shape in three spellings::
 
     <tool_calls>
     <invoke name="N">
@@ -12,72 +12,85 @@ DSML (V3.2 to V4.1) has its name between bars in every tag, and hosts change bar
 the section's name, or lose the ``>`` of its opener.  ``string`` gives the type of a value that the
 tool does not declare; MiniMax has no types, and may leave out the quotes.  Hosts that take
 DSML's tokens out leave plain tags; those of a section then count only around invocations.
+
+Claude's tags may have ``antml:`` before their names.  Where they leak, often a line stands before
+them that is one word, ``call``, ``count`` or ``court``: it belongs to the call.
 """
 
 from __future__ import annotations
 
 import re
 
+from ..declared_tools import DeclaredTools
 from .held_calls import tagged
-from .marker_set import MarkerPattern, so_far
-from .protocol import LeakFormat
-from .tags import Tag, TagKind, TagTable
-from .value_types import OTHER, STRING
+from .marker_set import Part, Run, so_far, spelled
+from .protocol import LeakFormat, MarkerMatch
+from .tags import Spelling, TagKind, TagPattern, TagTable
 
 _VALUE = r"""(?:"[^"<>]{0,200}+"|'[^'<>]{0,200}+'|[^\s"'<>]{1,200}+)"""
-_ATTRIBUTES = rf"(?:\s{{0,9}}+[a-z]{{1,20}}+\s{{0,9}}+=\s{{0,9}}+{_VALUE}){{0,4}}+"
-_ATTRIBUTE = re.compile(r"""(?<![a-z])([a-z]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"']++))""")
-_ATTRIBUTES_SO_FAR = r"\s*+(?:[a-z]*+\s*+(?:=[^<>]*+)?+|</?+[^<>a-z]{0,16}+)"
-"""Or, after a section's word without its ``>``, the next tag."""
-_TYPES = {"true": STRING, "false": OTHER}
-_WORDS = {"invoke": TagKind.CALL, "parameter": TagKind.ARGUMENT}
-
-
-def _read(match: re.Match[str]) -> Tag:
-    kind = TagKind.SECTION if match["section"] else _WORDS[match["word"]]
-    written = match["attributes"]
-    found = {key: a or b or c for key, a, b, c in _ATTRIBUTE.findall(written)} if written else {}
-    value_type = _TYPES.get(found.get("string", ""))
-    return Tag.of(match, kind, found.get("name", ""), value_type, closes=match["end"])
-
-
-_BAR = "[｜|‖]"
-_BARS = (_BAR, f" ?{_BAR}?", " ?")
+_HALF = r"\s*+(?:[a-z]*+\s*+(?:=[^<>]*+)?+|</?+[^<>a-z]{0,16}+)"
+"""Of attributes, or, after a section's word without its ``>``, of the next tag."""
+_ATTRIBUTES = Run(
+    rf"((?:\s{{0,9}}+[a-z]{{1,20}}+\s{{0,9}}+=\s{{0,9}}+{_VALUE}){{0,4}}+)",
+    _HALF,
+)
+_PARTS = {"invoke": TagKind.CALL, "parameter": TagKind.ARGUMENT}
+_AFTER_LONE = (r"[ \t]{0,4}+", r"\n{1,4}+")
+_BARS = (r"[｜|‖]", r" ?[｜|‖]?", " ?")
 
 
 def _format(
     name: str,
     beginnings: tuple[str, ...],
     sections: tuple[str, ...],
-    head: tuple[str | tuple[str, ...], ...] = (),
+    head: tuple[Part, ...] = (),
     wrappers: tuple[str, ...] = (),
+    *,
+    prefixes: tuple[str, ...] = ("",),
+    lone: tuple[str, ...] = (),
+    form: type[LeakFormat] = LeakFormat,
 ) -> LeakFormat:
-    """`sections` are the words for a section; `head` is what precedes the word of a tag, as for
-    `so_far`.  `wrappers` are words for a section that a text may hold as well: outside of a
-    section they count only right before an invocation."""
-    before = "".join(part if isinstance(part, str) else part[0] for part in head)
-    begun = "<" + so_far("/?", *head, (*sections, *wrappers, *_WORDS), _ATTRIBUTES_SO_FAR)
-    in_value, wrapper = "|".join(sections), "|".join(wrappers or ["(?!)"])
-    in_text = rf"{in_value}|(?<!/)(?:{wrapper})(?=(?:\s*+>)?+\s{{0,64}}+<invoke\s)"
-    half_wrapper = so_far(wrappers, r"\s{0,8}+", (">",), r"\s{0,64}+", ("<invoke",), r"\Z")
-
-    def tags(section: str, begun: str = begun) -> MarkerPattern:
-        return MarkerPattern(
-            rf"<(?P<end>/?){before}(?:(?P<section>{section})(?:\s*+>|(?=\s*+</?{before}[a-z]))"
-            rf"|(?P<word>invoke|parameter)(?P<attributes>{_ATTRIBUTES})\s*+>)",
-            begun,
+    """`sections` are the words for a section; `head` is what precedes the word of a tag, and one of
+    the `prefixes`.  `wrappers` are words for a section that a text may hold as well: outside of a
+    section they count only right before an invocation.  `lone` are words that may be the line
+    before a call."""
+    end = Run(rf"(?:\s*+>|(?=\s*+</?{spelled(*head)}[a-z]))", _HALF)
+    parts, section, wrapper = (
+        [
+            Spelling(
+                (tuple(start + prefix for prefix in prefixes), *head, words, *after),
+                TagKind.SECTION,
+                start == "</",
+                "string",
+            )
+            for start in ("<", "</")
+        ]
+        for words, *after in (
+            (_PARTS, _ATTRIBUTES, r"\s*+", (">",)),
+            (sections, end),
+            (wrappers, end),
         )
-
+    )
+    before_call = Run(
+        r"(?:\s*+>)?+(?=\s{0,64}+<invoke\s)",
+        so_far(r"\s{0,8}+", (">",), r"\s{0,64}+", ("<invoke",)),
+    )
+    opened = Spelling((("<",), *head, wrappers, before_call), TagKind.SECTION, typed_by="string")
+    lines = [
+        Spelling((("\n",), lone, *_AFTER_LONE, *each.parts), each.kind, typed_by=each.typed_by)
+        for each in (section[0], parts[0])
+        if lone
+    ]
+    wrapped = bool(wrappers)
     table = TagTable(
-        in_text=tags(in_text, f"{begun}|<{half_wrapper}" if wrappers else begun),
-        tags=tags(f"{in_value}|{wrapper}"),
-        in_value=tags(in_value),
-        read=_read,
+        in_text=TagPattern(*lines, *section, *[opened] * wrapped, *parts),
+        tags=TagPattern(*section, *wrapper * wrapped, *parts),
+        in_value=TagPattern(*section, *parts),
         strays=bool(head),
         pairs=bool(head),
         closer=f"</{'｜DSML｜' if head else ''}parameter>",
     )
-    return tagged(name, beginnings, table)
+    return tagged(name, beginnings, table, form)
 
 
 DSML = _format(
@@ -94,4 +107,33 @@ MINIMAX_M2 = _format(
     ("<minimax:", "</minimax:", "<invoke", "<function_calls", "<tool_calls", "<calls"),
     ("minimax:tool_call",),
     wrappers=("function_calls", "tool_calls", "calls"),
+)
+
+
+class _AfterLoneLine(LeakFormat):
+    """A format of which a call may stand after a line of one word that begins a text; any other
+    such line is part of the marker."""
+
+    look_back = 64
+
+    def may_be_header(self, text: str, tools: DeclaredTools) -> bool:  # noqa: ARG002
+        return _LONE_SO_FAR.fullmatch(text) is not None
+
+    def header_before(self, match: MarkerMatch, text: str, tools: DeclaredTools) -> str:  # noqa: ARG002
+        return text if match.opens_call and _LONE.fullmatch(text) else ""
+
+
+_LONE_WORDS = ("call", "count", "court")
+_LONE = re.compile(r"\s{0,32}+" + spelled(_LONE_WORDS, *_AFTER_LONE))
+_LONE_SO_FAR = re.compile(r"\s{0,32}+" + so_far(_LONE_WORDS, *_AFTER_LONE))
+CLAUDE = _format(
+    "claude",
+    (
+        *("<invoke", "<function_calls", "</function_calls", "<", "</"),
+        *(f"\n{word}" for word in _LONE_WORDS),
+    ),
+    ("function_calls",),
+    prefixes=("", "antml:"),
+    lone=_LONE_WORDS,
+    form=_AfterLoneLine,
 )

@@ -3,14 +3,15 @@
     {"name": NAME, "arguments": {…}}
 
 Local models leave out the markers.  An answer may be JSON as well, so it is a call only if its tool
-is declared, the tool's schema accepts the arguments, and nothing follows (`MarkerMatch.alone`);
-and it is refused at the first member that shows that it is none.
+is declared, the tool's schema declares and accepts the arguments, and nothing follows
+(`MarkerMatch.alone`); and it is refused at the first member that shows that it is none.
 """
 
 from __future__ import annotations
 
 import re
 
+from ...wire.json_codec import loads
 from ..events import Arguments
 from .enclosed_json import EnclosedParser
 from .marker_set import MarkerPattern, marker_set
@@ -40,11 +41,15 @@ class JsonAloneParser(EnclosedParser):
         return False
 
     def _call(self) -> bool:
-        given = any(each.key in _GIVEN for each in self._members)
+        given = any(
+            each.key in _GIVEN and isinstance(each.value, (dict, str)) for each in self._members
+        )
         if self._name is None or not (given and super()._call()):
             return False
-        arguments = [each.text for each in self._events if isinstance(each, Arguments)]
-        return not self._tools.refuses(self._name, "".join(arguments))
+        given_as = [each.text for each in self._events if isinstance(each, Arguments)]
+        arguments = "".join(given_as) or "{}"
+        known = loads(arguments).keys() <= self._declared(self._name)
+        return known and not self._tools.refuses(self._name, arguments)
 
 
 class _JsonAlone(LeakFormat):

@@ -17,75 +17,61 @@ from __future__ import annotations
 import re
 
 from .held_calls import tagged
-from .marker_set import MarkerPattern, so_far
-from .tags import Tag, TagKind, TagTable
-from .value_types import OTHER, STRING
+from .marker_set import Run, so_far
+from .tags import Spelling, TagKind, TagPattern, TagTable
 
 _NAMED = {"call": TagKind.CALL, "argument": TagKind.ARGUMENT, "json": TagKind.JSON}
 _CHANNELS = {
     "tools": TagKind.SECTION,
     **dict.fromkeys(("think", "response", "message"), TagKind.OTHER),
 }
-_KINDS = _NAMED | _CHANNELS
-_WORDS = "|".join(_KINDS)
-_ATTRIBUTE = re.compile(r'(?<![a-z])([a-z]++)\s*+=\s*+"([^"]*+)"')
-_ATTRIBUTES = r'(?:\s{1,9}+[a-z]{1,20}+\s{0,9}+=\s{0,9}+"[^"]{0,200}+"){1,4}+(?!\s{10})'
-_NEXT = r"(?=<\|(?:open|close)\|>)"
-_SEP = rf"\s*+(?:<\|sep\|>|{_NEXT}|(?=call\s++[a-z]++\s*+=))"
-"""The end of a channel's marker; it may be lost before another marker, or a call's name."""
-_OPENS = rf"(?P<named>{'|'.join(_NAMED)})(?P<attributes>{_ATTRIBUTES})\s*+<\|sep\|>"
-_CHANNEL = rf"<\|open\|>\s*+(?P<channel>{'|'.join(_CHANNELS)})(?:{_ATTRIBUTES})?{_SEP}"
-_CLOSES = rf"(?P<closes>{_WORDS})(?:\s*+(?:{_WORDS})){{0,8}}+\s*+(?:<\|sep\|>|{_NEXT})"
-_ATTRIBUTE_SO_FAR = r'[a-z]{1,20}+\s{0,9}+=\s{0,9}+"[^"]{0,200}+'
-_BODY = (
-    tuple(_KINDS),
-    rf"(?:\s*+(?:{_WORDS})){{0,8}}+\s*+",
-    rf"(?:{_ATTRIBUTE_SO_FAR}\"\s{{0,9}}+){{0,4}}+"
-    rf"(?:{_ATTRIBUTE_SO_FAR}|[a-z]{{1,20}}+\s{{0,9}}+(?:=\s{{0,9}}+)?+)?",
-    ("<|sep|>", "<|open|>", "<|close|>"),
+_WORDS = "|".join((*_NAMED, *_CHANNELS))
+_BLANKS = r"\s*+"
+_ATTRIBUTE = r'\s{1,9}+[a-z]{1,20}+\s{0,9}+=\s{0,9}+"[^"]{0,200}+'
+_HALF = (
+    rf'(?:{_ATTRIBUTE}"){{0,4}}+'
+    rf"(?:{_ATTRIBUTE}|\s*+(?:[a-z]{{1,20}}+\s{{0,9}}+(?:=\s{{0,9}}+)?+)?+)"
 )
-_MARKER_SO_FAR = "<" + so_far(("|open|>", "|close|>"), r"\s*+", *_BODY)
-_SO_FAR = f"{_MARKER_SO_FAR}|<{so_far(('|sep|>', '|end_of_msg|>'))}"
-
-
-def _read(match: re.Match[str]) -> Tag:
-    found = match.groupdict()
-    opens = found.get("named") or found.get("channel")
-    thinned = found.get("thinned")
-    closes = found.get("closes") or thinned or ""
-    kind = _KINDS.get(opens or closes, TagKind.OTHER)
-    if kind is TagKind.OTHER:
-        name = found.get("other") or f"{closes or opens}_{'begin' if opens else 'end'}"
-        return Tag.of(match, kind, name, closes=not opens)
-    attributes = dict(_ATTRIBUTE.findall(found["attributes"])) if found["attributes"] else {}
-    name = attributes.get("tool") or attributes.get("key") or ""
-    name = name.replace("&quot;", '"').replace("&amp;", "&")
-    declared = attributes.get("type")
-    value_type = (STRING if declared == "string" else OTHER) if declared else None
-    return Tag.of(match, kind, name, value_type, closes=not opens, whole=not thinned)
+_ATTRIBUTES = Run(rf'((?:{_ATTRIBUTE}"){{1,4}}+)(?!\s{{10}})', _HALF)
+_ANY_ATTRIBUTES = Run(f"(?:{_ATTRIBUTES.whole})?", _HALF)
+_NEXT = r"(?=<\|(?:open|close)\|>)"
+_SEP = Run(
+    rf"(?:<\|sep\|>|{_NEXT}|(?=call\s++[a-z]++\s*+=))",
+    so_far(("<|sep|", "<|open|", "<|close|")) + r"|[a-z]{1,20}+(?:\s++[a-z]*+\s*+)?+",
+)
+"""The end of a channel's marker; it may be lost before another marker, or a call's name."""
+_OPENS = (_NAMED, _ATTRIBUTES, _BLANKS, ("<|sep|>",))
+_CLOSES = (_NAMED | _CHANNELS, rf"(?:\s*+(?:{_WORDS})){{0,8}}+\s*+", _SEP)
+_OPENED, _CLOSED = (("<|open|>",), _BLANKS), (("<|close|>",), _BLANKS)
+_TAGS = (
+    Spelling((*_OPENED, *_OPENS), typed_by="type"),
+    Spelling((*_OPENED, _CHANNELS, _ANY_ATTRIBUTES, _BLANKS, _SEP), typed_by="type"),
+    Spelling((*_CLOSED, *_CLOSES), closes=True, typed_by="type"),
+)
+_LONE = (("<|",), Run("(end_of_msg|sep)", so_far(("end_of_msg", "sep"))), ("|>",))
 
 
 KIMI_K3 = tagged(
     "kimi_k3",
     ("<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"),
     TagTable(
-        in_text=MarkerPattern(
-            rf"<\|open\|>\s*+{_OPENS}|{_CHANNEL}|<\|close\|>\s*+{_CLOSES}"
-            r"|<\|(?P<other>end_of_msg|sep)\|>",
-            _SO_FAR,
+        in_text=TagPattern(*_TAGS, Spelling(_LONE, closes=True)),
+        tags=TagPattern(
+            *_TAGS,
+            Spelling(_OPENS, typed_by="type"),  # the marker before it is lost
+            Spelling(_CLOSES, closes=True, typed_by="type"),
+            Spelling((("<|end_of_msg|>",),), closes=True),
         ),
-        tags=MarkerPattern(
-            rf"(?:<\|open\|>\s*+)?{_OPENS}|{_CHANNEL}|(?:<\|close\|>\s*+)?{_CLOSES}"
-            r"|<\|end_of_msg\|>",
-            f"{_SO_FAR}|{so_far(*_BODY)}",
+        in_value=TagPattern(
+            *_TAGS,
+            Spelling(
+                (("argument",), ("<|sep|>",)),
+                TagKind.ARGUMENT,
+                closes=True,
+                typed_by="",
+                whole=False,
+            ),
         ),
-        in_value=MarkerPattern(
-            rf"<\|open\|>\s*+{_OPENS}|{_CHANNEL}|<\|close\|>\s*+{_CLOSES}"
-            r"|(?P<thinned>argument)<\|sep\|>",
-            f"{_MARKER_SO_FAR}|{so_far(('argument',), ('<|sep|>',))}",
-            halves=tuple("argument"[:size] for size in range(1, 9)),
-        ),
-        read=_read,
         text_kinds={
             "think_begin": "reasoning",
             "think_end": "content",

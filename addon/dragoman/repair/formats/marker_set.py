@@ -1,14 +1,15 @@
 """Markers in a text: fixed texts (`marker_set`), or what an expression describes.
 
-As a text may end in half a marker, another expression describes the starts of markers (`begun`,
-`so_far`).
+As a text may end in half a marker, another expression describes the starts of markers: of one
+description `spelled` makes the one, and `so_far` the other.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple
 
 HEADER_LIMIT = 256
 """Characters of a header, with the markers and the white space in it."""
@@ -59,9 +60,10 @@ class MarkerPattern:
         self._halves = halves
         self._longest = longest
 
-    def unfinished(self, text: str) -> int:
-        """How many characters at the end of `text` may be the start of a marker."""
-        found = self.begun.search(text, max(0, len(text) - self._longest))
+    def unfinished(self, text: str, begin: int = 0) -> int:
+        """How many characters at the end of `text` may be the start of a marker, which is not
+        before `begin`."""
+        found = self.begun.search(text, max(begin, len(text) - self._longest))
         return len(text) - found.start() if found else 0
 
     def may_begin_in(self, text: str) -> bool:
@@ -87,29 +89,46 @@ def begun(literal: str) -> str:
     expression = ""
     for character in reversed(literal[1:]):
         expression = f"(?:{re.escape(character)}{expression})?"
-    return re.escape(literal[0]) + expression
+    return re.escape(literal[:1]) + expression
 
 
-def diverging(literal: str) -> str:
-    """An expression for what is not the start of `literal`, up to the first other character."""
-    expression = ""
-    for character in reversed(literal):
-        more = f"|{re.escape(character)}{expression}" if expression else ""
-        expression = f"(?:[^{re.escape(character)}]{more})"
-    return expression
+class Run(NamedTuple):
+    """An expression, and one for the starts of what it describes, empty ones too."""
+
+    whole: str
+    begun: str
 
 
-def so_far(*parts: str | tuple[str, ...]) -> str:
-    """An expression for the starts of what consists of these parts, up to the end of the text.
-    A tuple lists words, one of which is there; a string is an expression for what has no start
-    of its own, such as one character, or blanks."""
+Part = str | tuple[str, ...] | Mapping[str, Any] | Run
+"""Part of a description: an expression for what has no start of its own, such as one character, or
+blanks; words, one of which is there, and the expression has a group for it if they mean something;
+or an expression whose starts have one."""
+
+
+def spelled(*parts: Part) -> str:
+    """An expression for what consists of these parts."""
+    return "".join(map(_whole, parts))
+
+
+def _whole(part: Part) -> str:
+    if isinstance(part, Run):
+        return part.whole
+    if isinstance(part, str):
+        return part
+    longest_first = "|".join(map(re.escape, sorted(part, key=len, reverse=True)))
+    return f"({longest_first})" if isinstance(part, Mapping) else f"(?:{longest_first})"
+
+
+def so_far(*parts: Part) -> str:
+    """An expression for the starts of the same, up to the end of the text."""
     rest = r"\Z"
     for part in reversed(parts):
         if isinstance(part, str):
             rest = rf"(?:\Z|{part}{rest})"
+        elif isinstance(part, Run):
+            rest = rf"(?:(?:{part.begun})\Z|{part.whole}{rest})"
         else:
-            words = "|".join(map(re.escape, sorted(part, key=len, reverse=True)))
-            rest = rf"(?:\Z|(?:{'|'.join(map(begun, part))})\Z|(?:{words}){rest})"
+            rest = rf"(?:\Z|(?:{'|'.join(map(begun, part))})\Z|{_whole(part)}{rest})"
     return rest
 
 

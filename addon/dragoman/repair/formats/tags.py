@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .marker_set import TAG_LIMIT, HeaderPattern, MarkerPattern
-from .value_types import ValueType
+from .marker_set import TAG_LIMIT, HeaderPattern, MarkerPattern, Part, Run, so_far, spelled
+from .value_types import OTHER, STRING, ValueType
 
 BLANK_LIMIT = 4096
 """White space between tags; after more of it the section is over."""
 _NOT_BLANK = re.compile(r"\S")
+_ATTRIBUTE = re.compile(r"""(?<![a-z])([a-z]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"']++))""")
 
 
 class TagKind(enum.Enum):
@@ -53,9 +54,9 @@ ENDS = {
 """What closes each."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Tag:
-    """A tag found in a text, which nobody changes (`events` says why it is not frozen)."""
+    """A tag found in a text."""
 
     kind: TagKind
     start: int
@@ -69,21 +70,113 @@ class Tag:
     whole: bool = True
     """Whether its end is there."""
 
-    @classmethod
-    def of(
-        cls,
-        match: re.Match[str],
-        kind: TagKind,
-        name: str | None = None,
-        value_type: ValueType | None = None,
-        *,
-        closes: object = False,
-        mended: bool = False,
-        whole: bool = True,
-    ) -> Tag:
-        """`closes`: whether it is the closing tag of this kind."""
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """A way in which tags are written: its parts, in one of which words may each mean a kind; a
+    group in a later one is the tag's name, or its attributes."""
+
+    parts: tuple[Part, ...]
+    kind: TagKind = TagKind.OTHER
+    """What it means if no word says it."""
+    closes: bool = False
+    """Whether these are closing tags."""
+    typed_by: str | None = None
+    """The attribute that says whether a value is a string, if there are attributes."""
+    mended: bool = False
+    whole: bool = True
+    """See `Tag`."""
+
+    @property
+    def first(self) -> str:
+        """The character with which they begin, if that is always the same."""
+        firsts = {word[:1] for word in self.parts[0]} if isinstance(self.parts[0], tuple) else set()
+        return firsts.pop() if len(firsts) == 1 else ""
+
+    @property
+    def after_first(self) -> tuple[Part, ...]:
+        """What they consist of after that."""
+        size, start = len(self.first), self.parts[0]
+        rest = tuple(word[size:] for word in start) if isinstance(start, tuple) else start
+        return rest, *self.parts[1:]
+
+    @property
+    def words(self) -> Mapping[str, TagKind]:
+        return next((part for part in self.parts if isinstance(part, Mapping)), {})
+
+
+class TagPattern(MarkerPattern):
+    """Finds the tags that are spelled so, of two at one place that of the first."""
+
+    def __init__(self, *spellings: Spelling, first: str = "<") -> None:
+        by_first: dict[str, list[Spelling]] = {}
+        for each in spellings:
+            by_first.setdefault(each.first, []).append(each)
+        self._by_group: dict[int, tuple[Spelling, Mapping[str, TagKind], int]] = {}
+        """By the group that is all of it: each with its words, and the group of its name."""
+        expressions, starts, group = list[str](), list[str](), 1
+        for character, same in by_first.items():
+            written = [spelled(*each.after_first) for each in same]
+            half = "|".join(
+                so_far(*parts, _cut(last)) for each in same for *parts, last in [each.after_first]
+            )
+            expressions.append(f"{re.escape(character)}(?:{'|'.join(f'({x})' for x in written)})")
+            starts.append(f"{re.escape(character)}(?:{half})")
+            for each, expression in zip(same, written, strict=True):
+                end = group + re.compile(expression).groups
+                name = group + 1 + bool(each.words)
+                self._by_group[group] = each, each.words, name if name <= end else 0
+                group = end + 1
+        others = [start for each in spellings if each.first != first for start in _starts(each)]
+        super().__init__("|".join(expressions), "|".join(starts), first=first, halves=tuple(others))
+
+    def read(self, match: re.Match[str], offset: int = 0) -> Tag:
+        """The tag that was found in a text, which begins at the `offset`."""
+        group = match.lastindex or 0
+        spelling, words, name_group = self._by_group[group]
+        kind = words[match[group + 1]] if words else spelling.kind
+        name = (match[name_group] or "").strip() if name_group else None
+        value_type = None
+        if kind is TagKind.OTHER and words:
+            name = f"{match[group + 1]}_{'end' if spelling.closes else 'begin'}"
+        elif spelling.typed_by is not None:
+            found = dict(_attributes(name or ""))
+            name = found.get("name") or found.get("tool") or found.get("key") or ""
+            if (written := found.get(spelling.typed_by)) is not None:
+                value_type = STRING if written in ("string", "true") else OTHER
         start, end = match.span()
-        return cls(ENDS[kind] if closes else kind, start, end, name, value_type, mended, whole)
+        kind = ENDS[kind] if spelling.closes else kind
+        mended, whole = spelling.mended, spelling.whole
+        return Tag(kind, start + offset, end + offset, name, value_type, mended, whole)
+
+    def tag_at(self, text: str, at: int) -> Tag | None:
+        """The tag at a position."""
+        return self.read(match) if (match := self.match(text, at)) else None
+
+    def tags_in(self, text: str, offset: int = 0) -> Iterator[Tag]:
+        """All tags in a text, which begins at the `offset`."""
+        at = 0
+        while match := self.find(text, at):
+            yield self.read(match, offset)
+            at = match.end()
+
+
+def _cut(part: Part) -> Part:
+    """The last part of a tag that is not whole: what is has been found."""
+    if isinstance(part, str):
+        return part
+    return Run("(?!)", part.begun) if isinstance(part, Run) else tuple(word[:-1] for word in part)
+
+
+def _starts(spelling: Spelling) -> list[str]:
+    """The starts of its first word."""
+    words = spelling.parts[0] if isinstance(spelling.parts[0], tuple) else ()
+    return [word[:size] for word in words for size in range(1, len(word) + 1)]
+
+
+def _attributes(written: str) -> Iterator[tuple[str, str]]:
+    for key, *values in _ATTRIBUTE.findall(written):
+        yield key, "".join(values).replace("&quot;", '"').replace("&amp;", "&")
 
 
 class Follows(enum.Enum):
@@ -102,12 +195,11 @@ class Follows(enum.Enum):
 class TagTable:
     """How a format writes its tags."""
 
-    tags: MarkerPattern
+    tags: TagPattern
     """Where only tags may stand."""
-    in_value: MarkerPattern
+    in_value: TagPattern
     """Those that may end a value, or may be quoted in it."""
-    read: Callable[[re.Match[str]], Tag]
-    in_text: MarkerPattern | None = None
+    in_text: TagPattern | None = None
     """Outside of calls, if not all are meant there."""
     header: HeaderPattern | None = None
     """What comes after the tag of a call that has no name: the `name`, up to what `follows` and
@@ -143,8 +235,8 @@ class TagTable:
             return Follows.GAP, begin
         if found is None:
             return Follows.BLANKS, begin
-        if match := self.tags.match(text, begin):
-            return self.read(match), begin
+        if (tag := self.tags.tag_at(text, begin)) is not None:
+            return tag, begin
         rest = text[begin : begin + TAG_LIMIT + 1]
         half = len(rest) <= TAG_LIMIT and self.tags.begun.match(rest)
         return Follows.HALF_TAG if half else Follows.TEXT, begin

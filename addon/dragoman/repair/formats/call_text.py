@@ -1,0 +1,399 @@
+"""Reads the text of one call between tags, which may still grow: what it is, or that its end is
+not there yet.
+
+A value may quote tags, and models and hosts lose them, so a tag in a value means nothing by itself.
+What decides, from the first reason to the last:
+
+- the opening tag of an argument that the tool declares, and that has not come yet, ends a value;
+- of quoted tags one closes the other;
+- the value's own closing tag ends it if another tag of the call follows;
+- where text follows it, and later the value's own closing tag again, it was quoted;
+- the closing tag of the call or section, or at the start of a line the opening tag of another
+  call or of an argument that is not declared, is quoted if the value's own closing tag follows,
+  and else has ended it.
+
+What does not fit is damage.  It is mended where the schema leaves one reading: a value without
+its name is that of the one required argument that is missing.  Else there is no call, and what
+was written stays text to the end of the call: never are there fewer arguments than were written,
+nor is there a tag in a value that its writer closed, nor part of the closing tag of another.
+
+The invariant: more text never changes where a call ends, or what it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ...wire.json_progress import JsonProgress
+from ..declared_tools import DeclaredTools
+from ..schema import properties, required
+from .argument_values import Argument, arguments_json, object_json
+from .damaged_values import is_cut, lost_its_end
+from .marker_set import TAG_LIMIT
+from .tags import Follows, Tag, TagKind, TagTable
+from .value_types import property_of, type_of
+
+MAX_ARGUMENTS = 10_000
+TEXT_LIMIT = 64 * 1024
+"""Characters of text between arguments before the tag to which it belongs."""
+DOUBT_LIMIT = 16 * 1024
+"""Characters after a tag in doubt up to which others decide on it; after that many it was text."""
+DOUBT_TAGS = 64
+"""Tags, likewise: where the first was real, they are read again."""
+_NEAR = 24
+"""Characters in which half a tag is seen where one is missing."""
+_FENCE = "```"
+_NOT_BLANK = re.compile(r"\S")
+_ARGUMENT_LEVEL, _CALL_LEVEL, _SECTION_LEVEL = range(3)
+_LEVELS = {
+    TagKind.ARGUMENT: _ARGUMENT_LEVEL,
+    TagKind.VALUE: _ARGUMENT_LEVEL,
+    TagKind.ARGUMENT_END: _ARGUMENT_LEVEL,
+    TagKind.CALL: _CALL_LEVEL,
+    TagKind.CALL_END: _CALL_LEVEL,
+    TagKind.SECTION: _SECTION_LEVEL,
+    TagKind.SECTION_END: _SECTION_LEVEL,
+}
+"""Of the tags that may end a value, or be quoted in it."""
+_OPENING = (TagKind.ARGUMENT, TagKind.VALUE, TagKind.CALL, TagKind.SECTION)
+_IN_CALL = (
+    *(TagKind.ARGUMENT, TagKind.VALUE, TagKind.KEY_END, TagKind.ARGUMENT_END),
+    *(TagKind.JSON, TagKind.JSON_END),
+)
+_AFTER_CALL = (TagKind.CALL, TagKind.SECTION, TagKind.OTHER, TagKind.OTHER_END)
+
+
+class _NoEndError(Exception):
+    """The text ends within the call."""
+
+
+class _DamageError(Exception):
+    """This is no call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the text of a call is."""
+
+    end: int
+    """Where the call ends in it."""
+    json: str | None = None
+    """The arguments; None: it is damaged."""
+    cut: bool = False
+    """Whether it has ended within the call."""
+    dropped: tuple[str, ...] = ()
+    """What was left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallHead:
+    """What is known of a call where its text begins."""
+
+    table: TagTable
+    name: str
+    tools: DeclaredTools
+    in_section: bool = False
+    """Whether it ends only with a tag."""
+    has_json: bool = False
+    """Whether its arguments follow as one JSON object, and whether that is in a fence."""
+    fenced: bool = False
+
+
+class CallText:
+    """The text of a call after its head, and the tags that a value may hold, in their order."""
+
+    def __init__(
+        self, text: str, tags: Sequence[Tag], head: CallHead, *, ended: bool, whole: bool
+    ) -> None:
+        """`ended`: whether no more text comes; `whole`: whether none was cut off."""
+        self._text = text
+        self._tags = tags
+        self._head, self._table = head, head.table
+        self._schema = head.tools.schema_of(head.name)
+        self._ended, self._whole = ended, whole
+        self._at = self._passed = 0
+        """Up to here the text, and the tags, have been read."""
+        self._arguments: list[Argument] = []
+        self._opener: Tag | None = None
+        """That of the open value."""
+        self._json: str | None = None
+        """All arguments, if they are written as one JSON object."""
+        self._fenced = head.fenced
+        self._meant = head.has_json
+        """Whether an argument has begun, or its closing tag stood in the place of all: GLM writes
+        that for no arguments."""
+        self._lone_end = False
+        """Whether such a closing tag was read, and no argument has begun."""
+        self._dropped: list[str] = []
+
+    def read(self) -> Reading | None:
+        """What it is; None if its end is not there yet."""
+        try:
+            self._read_arguments()
+        except _DamageError:
+            return self._damaged()
+        except _NoEndError:
+            return self._cut()
+        json = self._json if self._json is not None else self._named()
+        return Reading(self._at, json, dropped=tuple(self._dropped))
+
+    def _cut(self) -> Reading | None:
+        return Reading(len(self._text), cut=True) if self._ended else None
+
+    def _read_arguments(self) -> None:
+        """Read up to the end of the call."""
+        if self._head.has_json:
+            self._read_object()
+        while (tag := self._next_tag()) is not None:
+            begin, self._at = self._at, tag.end
+            if tag.kind is TagKind.ARGUMENT and self._json is None:
+                self._read_value(tag)
+            elif tag.kind is TagKind.ARGUMENT_END and self._text[begin : tag.start].strip():
+                self._read_value(Tag(TagKind.ARGUMENT, begin, begin, tag.name, whole=False), tag)
+            elif tag.kind is TagKind.ARGUMENT_END and not self._meant:
+                self._meant = self._lone_end = True
+            elif tag.kind is TagKind.JSON and not self._meant:
+                self._read_object()
+            elif tag.kind is TagKind.JSON_END and self._json is not None:
+                pass
+            elif tag.kind in _IN_CALL:
+                raise _DamageError
+            else:
+                self._at = tag.end if tag.kind is TagKind.CALL_END else tag.start
+                return
+
+    def _next_tag(self) -> Tag | None:
+        """The next tag between arguments: the end of one, if there is text before it; None if the
+        call ends here."""
+        follows, at = self._table.following(self._text, self._at)
+        if isinstance(follows, Tag) and self._is_certain(follows):
+            return follows
+        half = follows is Follows.HALF_TAG and not (self._ended and self._text[at].isalpha())
+        if half or follows is Follows.BLANKS:
+            self._end_with_text()
+            return None
+        if self._fenced and self._text.startswith(_FENCE, at):
+            self._fenced, self._at = False, at + len(_FENCE)
+            return self._next_tag()
+        if self._fenced and _FENCE.startswith(self._text[at:]) and not self._ended:
+            raise _NoEndError
+        if self._json is not None:
+            return None
+        tag = next(self._tags_from(at), None)
+        if (tag.start if tag else len(self._text) - TAG_LIMIT) - at > TEXT_LIMIT:
+            raise _DamageError
+        if tag is None and not self._ended:
+            raise _NoEndError
+        if tag is None or tag.kind in _AFTER_CALL:
+            return None
+        if tag.kind is not TagKind.ARGUMENT_END:
+            raise _DamageError
+        return tag
+
+    def _is_certain(self, tag: Tag) -> bool:
+        """Whether a tag, of which part may be missing, is that of an argument that was not there
+        yet."""
+        return not tag.mended or (tag.name in properties(self._schema) and not self._has(tag.name))
+
+    def _has(self, key: str | None) -> bool:
+        given = [argument.key for argument in self._arguments]
+        return key in given or (self._opener is not None and key == self._opener.name)
+
+    def _tags_from(self, at: int) -> Iterator[Tag]:
+        """The tags from this place on, which is not before that of an earlier look."""
+        while self._passed < len(self._tags) and self._tags[self._passed].start < at:
+            self._passed += 1
+        for index in range(self._passed, len(self._tags)):
+            yield self._tags[index]
+
+    def _read_object(self) -> None:
+        """Read all arguments, which are one JSON object."""
+        self._meant = True
+        found, progress = _NOT_BLANK.search(self._text, self._at), JsonProgress()
+        begin = found.start() if found else len(self._text)
+        self._at = progress.follow(self._text, begin, len(self._text))
+        if not (progress.complete or progress.broken):
+            raise _NoEndError
+        self._json = None if progress.broken else object_json(self._text[begin : self._at])
+        if self._json is None:
+            raise _DamageError
+
+    # A value
+
+    def _read_value(self, opener: Tag, closer: Tag | None = None) -> None:
+        """Read the value after its opening tag; `closer` ends it, if that is known."""
+        if self._lone_end:
+            self._dropped.append(f"stray {TagKind.ARGUMENT_END.value}")
+        self._lone_end, self._meant = False, True
+        self._opener = opener
+        end, quoted = (closer, []) if closer else self._end_of(opener)
+        self._opener = None
+        own = end.kind is TagKind.ARGUMENT_END
+        self._at = end.end if own else end.start
+        begin, text = opener.end, self._text[opener.end : end.start]
+        ends = tuple((q.start - begin, q.end - begin) for q in quoted if q.end <= end.start)
+        argument = Argument(opener.name, text, opener.type, own, opener.whole, ends)
+        self._arguments.append(argument)
+        wrong_end = own and self._table.nested and opener.name not in (None, end.name)
+        cut = not (own and end.whole) and lost_its_end(argument, end, self._schema, self._table)
+        too_many = len(self._arguments) > MAX_ARGUMENTS
+        if wrong_end or cut or too_many or self._begins_with_tag(argument):
+            raise _DamageError
+
+    def _begins_with_tag(self, argument: Argument) -> bool:
+        """Whether a value begins with part of the call's own tags."""
+        table = self._table
+        if (tag := table.tags.tag_at(argument.text, 0)) is not None:
+            doubled = tag.kind is TagKind.ARGUMENT and tag.name == argument.key and argument.key
+            if doubled or tag.kind in (TagKind.VALUE, TagKind.KEY_END):
+                return True
+        return not argument.opened and bool(set("<>") & set(argument.text.lstrip()[:_NEAR]))
+
+    def _end_of(self, opener: Tag) -> tuple[Tag, list[Tag]]:
+        """The tag that ends a value, and the value's own closing tags that text follows."""
+        open_tags = [0, 0, 0]
+        """Quoted tags of each level that are not closed."""
+        quoted: list[Tag] = []
+        doubt: Tag | None = None
+        """The first tag that has ended the value, unless a later one shows that it is quoted."""
+        closing = closed = False
+        """Whether the tag in doubt was real if no later one decides; whether the last closed a call
+        or a section."""
+        last, count = opener.end, 0
+        for tag in self._tags_from(opener.end):
+            level = _LEVELS.get(tag.kind)
+            if doubt and (tag.start - doubt.start > DOUBT_LIMIT or count > DOUBT_TAGS):
+                doubt, closing = None, False
+            if level is None:
+                continue
+            text_before = bool(self._text[last : tag.start].strip())
+            last, count = tag.end, count + 1 if doubt else 1
+            if tag.kind in _OPENING:
+                closed = False
+                if not any(open_tags[_CALL_LEVEL:]):
+                    if self._is_next_argument(tag):
+                        return doubt or tag, quoted
+                    if self._may_be_real(tag, opener):
+                        doubt = doubt or tag
+                open_tags[level] += 1
+            elif self._table.nested and level == _ARGUMENT_LEVEL and tag.name != opener.name:
+                open_tags[level] = max(0, open_tags[level] - 1)
+            else:
+                closed = level > _ARGUMENT_LEVEL
+                if open_tags[level]:
+                    open_tags[: level + 1] = [*[0] * level, open_tags[level] - 1]
+                elif level == _ARGUMENT_LEVEL:
+                    if not self._text_follows(tag):
+                        return tag, quoted
+                    quoted.append(tag)
+                    doubt, closing = None, True  # all before was text
+                elif doubt and not (closing and text_before):
+                    return doubt, quoted
+                else:
+                    closing = closing or doubt is None
+                doubt = doubt or tag
+        if doubt and self._ended and self._whole:
+            rest = self._text[last:]
+            settled = rest[: len(rest) - self._table.in_value.unfinished(rest)].strip()
+            may_end = closed and not settled and not self._head.in_section
+            if len(self._text) - doubt.start <= DOUBT_LIMIT and (closing or may_end):
+                return doubt, quoted
+        raise _NoEndError
+
+    def _is_next_argument(self, tag: Tag) -> bool:
+        """Whether an opening tag is that of an argument which the tool declares, and which has not
+        come yet."""
+        if tag.kind is not TagKind.ARGUMENT or self._has(name := tag.name or ""):
+            return False
+        declared = self._schema is None or name in properties(self._schema)
+        return declared and not self._is_element(name)
+
+    def _may_be_real(self, tag: Tag, opener: Tag) -> bool:
+        """Whether an opening tag may have ended the value, though it is not such an argument's."""
+        name, table = tag.name or "", self._table
+        begins_line = tag.start == opener.end or self._text[tag.start - 1] == "\n"
+        if tag.kind is TagKind.ARGUMENT:
+            has_text = bool(_NOT_BLANK.search(self._text, opener.end, tag.start))
+            if self._has(name) or self._is_element(name) or not has_text:
+                return False
+            return table.pairs or (table.trim and begins_line)
+        tools = self._head.tools
+        is_tool = tag.name is None or not tools or tools.find(name) is not None
+        return tag.kind is not TagKind.VALUE and is_tool and begins_line
+
+    def _is_element(self, name: str) -> bool:
+        """Whether the open value may be made of such elements."""
+        if not self._table.nested or self._opener is None:
+            return False
+        declared = property_of(self._schema, self._opener.name or "")
+        made = {"array", "object"} & dict(type_of(declared, self._schema).members).keys()
+        return name in properties(declared) or (bool(made) and name not in properties(self._schema))
+
+    def _text_follows(self, closer: Tag) -> bool:
+        """Whether text follows the value's own closing tag, not another tag of the call."""
+        follows, _ = self._table.following(self._text, closer.end)
+        if isinstance(follows, Tag):
+            return not self._is_certain(follows)
+        if follows in (Follows.TEXT, Follows.GAP):
+            return True
+        if not self._ended:
+            raise _NoEndError
+        return False
+
+    # The end
+
+    def _end_with_text(self) -> None:
+        """The text ends where a tag belongs, or in one: so does the call, if it may."""
+        if not self._ended:
+            raise _NoEndError
+        half = self._text[self._at :].strip()
+        closes = not half or self._table.closing.match(half)
+        if self._lone_end and ">" not in half and not closes:
+            return  # half a tag is text, as no argument has begun
+        lacks = bool(self._missing) and not self._lone_end
+        if lacks or not (closes and self._whole and self._meant):
+            raise _NoEndError
+        if half:
+            self._dropped.append("unfinished marker")
+        self._at = len(self._text)
+
+    def _damaged(self) -> Reading | None:
+        """What comes is text, up to where the call ends."""
+        depth = [0, 0, 0]
+        for tag in self._tags_from(self._at):
+            level = _LEVELS.get(tag.kind, _ARGUMENT_LEVEL)
+            if level == _ARGUMENT_LEVEL:
+                continue
+            if tag.kind in _OPENING:
+                depth[level] += 1
+            elif depth[level]:
+                depth[: level + 1] = [*[0] * level, depth[level] - 1]
+            else:
+                return Reading(tag.end if level == _CALL_LEVEL else tag.start)
+        return self._cut()
+
+    @property
+    def _missing(self) -> list[str]:
+        """Required arguments that are not there."""
+        return [key for key in required(self._schema) if not self._has(key)]
+
+    def _named(self) -> str | None:
+        """The arguments as JSON, each with its name; None if that is not certain."""
+        values, missing = self._arguments, self._missing
+        keys = {argument.key for argument in values}
+        if len(missing) == 1 and sum(len(each.quoted_ends) for each in values) == 1:
+            values = [part for each in values for part in each.parts()]
+        for each in values:
+            if each.quoted_ends and (missing or is_cut(each, keys, self._schema, self._table)):
+                return None
+        nameless = [each for each in values if not each.key]
+        if nameless:
+            if len(nameless) > 1 or len(missing) != 1 or set("<>") & set(nameless[0].text):
+                return None
+            values = [each if each.key else replace(each, key=missing[0]) for each in values]
+        json, twice = arguments_json(values, self._schema, self._table)
+        if json is not None and twice:
+            self._dropped.append("a second value of an argument")
+        return json
