@@ -10,7 +10,7 @@ import logging
 
 from mitmproxy import ctx, http
 
-from ...bridge.native.reply_repair import declared, repair_whole, tools_of
+from ...bridge.native.reply_repair import api_of, declared, repair_whole, tools_of
 from ...inspect.exchange import Exchange
 from ...inspect.outcome import outcome_of
 from ...inspect.parse.request import model_asked
@@ -64,10 +64,10 @@ def _count(flow: http.HTTPFlow, stats: Stats, policy: Policy) -> None:
     if exchange is None:
         return
     try:
-        tools = tools_of(loads(exchange.upstream_request))
+        request = loads(exchange.upstream_request)
     except NotJson:
         return
-    evidence = Evidence()
+    tools, evidence = tools_of(request, api_of(request, exchange.upstream_reply)), Evidence()
     repaired = repair_whole(exchange.upstream_reply, tools, policy, evidence, 0)
     upstream = read_reply(exchange.upstream_reply)
     refusals = refused(upstream, declared(tools))
