@@ -209,6 +209,9 @@ class CureFlow:
         """The upstream's reply has ended: keep what was not streamed, and say what can be done
         about a refusal."""
         if response.status_code == 400 and is_chat(flow.request):
+            record = recorder_of(flow)
+            if record is not None and record.job == "bridge" and family_of(record.model).is_strict:
+                self._cures[flow] = "cured"
             _advise(flow, response, self._cures.get(flow, "off"))
         if self.keeps(flow) and not response.stream:
             try:
