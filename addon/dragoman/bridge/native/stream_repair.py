@@ -21,9 +21,10 @@ from ...repair.call_rule import rules_for
 from ...repair.events import Arguments, LeftAsText, ScanEvent, Text
 from ...repair.policy import Policy, note_piece
 from ...repair.scanner import Scanner
+from ...wire.chat_end import error_frame
 from ...wire.json_codec import Json, NotJson, dumps, loads, string
 from ...wire.responses import TERMINALS
-from ...wire.sse import Frame
+from ...wire.sse import HEARTBEAT, Frame
 from .host_reader import (
     HostReader,
     HostText,
@@ -70,6 +71,9 @@ class _Waiting:
 
 class ResponsesStreamRepair:
     """Repairs one stream.  `now` (seconds) is the time of its last event, if that is ours."""
+
+    heartbeat = HEARTBEAT
+    error = staticmethod(error_frame)
 
     def __init__(self, tools: RequestTools, policy: Policy, evidence: Evidence, now: int) -> None:
         self._tools = tools
@@ -204,7 +208,8 @@ class ResponsesStreamRepair:
         scanner = scanned.scanner
         in_call, taken = scanner.in_call, scanner.takes(delta)
         if self._leaked is None:
-            if taken and len(self._waiting) == 1:  # it is text, and leaves now
+            is_all = waiting.event is not None and waiting.event["type"] == text.part.text.delta
+            if taken and is_all and len(self._waiting) == 1:  # it is text, and leaves now
                 scanned.decided = text.size
                 return
             waiting.said.append(said)
