@@ -185,8 +185,9 @@ class Scanner:
         return self._state.take()
 
     def abandon(self) -> list[ScanEvent]:
-        """The reply broke off: what may be text is, and a call that is open stays so.  Half a marker
-        after a call is no text: kimi-cli runs a call once something follows it, and asks again."""
+        """The reply broke off: what may be text is, and a call that is open stays so.  After a
+        call half a marker is no text: kimi-cli runs a call once something follows it, and asks
+        again."""
         calls = self._calls
         if calls.candidate is not None:
             self._refuse(calls.candidate, "in a reply that broke off")
