@@ -15,11 +15,12 @@ from typing import Any
 from ..notes import Evidence
 from ..wire.chat_calls import CallDelta
 from ..wire.chat_delta import NOT_ONLY, lone_text
+from ..wire.chat_end import error_frame
 from ..wire.chat_text import CONTENT, Passage
 from ..wire.errors import read_error
 from ..wire.json_codec import Json, NotJson, dumps, loads, string
 from ..wire.same_frames import SameFrames, with_arguments
-from ..wire.sse import BLANK_LINE_ENDS, Frame, Only, encode_chunk
+from ..wire.sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, Only, encode_chunk
 from .call_builder import more_arguments
 from .declared_tools import DeclaredTools
 from .events import ScanEvent
@@ -45,6 +46,8 @@ class ChatStreamRepair:
 
     unfinished = False
     """A stream of this API says how it ends."""
+    heartbeat = HEARTBEAT
+    error = staticmethod(error_frame)
 
     def __init__(self, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int) -> None:
         self._policy = policy

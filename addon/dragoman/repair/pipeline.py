@@ -16,7 +16,7 @@ from ..notes import Evidence
 from ..wire.body_form import BodyForm
 from ..wire.chat_end import EARLY, TAIL, error_frame, has_ended, is_done, is_half, turn_ended
 from ..wire.reply_reader import TurnReader
-from ..wire.sse import BLANK_LINE_ENDS, DONE, Frame, FrameSplitter, joined
+from ..wire.sse import BLANK_LINE_ENDS, DONE, HEARTBEAT, Frame, FrameSplitter, joined
 
 
 class StreamRepair(Protocol):
@@ -24,6 +24,13 @@ class StreamRepair(Protocol):
 
     def feed(self, frame: Frame) -> list[Frame]:
         """Take a frame; returns those that may leave."""
+
+    @property
+    def heartbeat(self) -> Frame:
+        """What keeps the client waiting between two frames; it may have no bytes."""
+
+    def error(self, message: str) -> Frame:
+        """The last event of a reply that cannot be broken off."""
 
     @property
     def unfinished(self) -> bool:
@@ -48,6 +55,8 @@ class Untouched:
     """The stage where nothing is repaired."""
 
     unfinished = False
+    heartbeat = HEARTBEAT
+    error = staticmethod(error_frame)
 
     def feed(self, frame: Frame) -> list[Frame]:
         return [frame]
@@ -115,10 +124,11 @@ class RepairPipeline:
         """The same where the client's reply has to break off."""
 
     @property
-    def may_be_interrupted(self) -> bool:
-        """Whether a comment may be sent now, that is, between two events."""
+    def heartbeat(self) -> bytes:
+        """What keeps the client waiting now: nothing within an event, or at the end."""
         sent = self._sent
-        return self._form.is_stream and not (self.ended or _is_in_event(sent) or is_done(sent))
+        ended = self.ended or _is_in_event(sent) or is_done(sent)
+        return self._repair.heartbeat.raw if self._form.is_stream and not ended else b""
 
     @property
     def is_whole(self) -> bool:
@@ -288,7 +298,7 @@ class RepairPipeline:
         if self._breaks:
             self.broken = error
         else:
-            self._end_in(error_frame(error))
+            self._end_in(self._repair.error(error))
 
     def _end_in(self, last: Frame) -> None:
         """The last event of a reply."""

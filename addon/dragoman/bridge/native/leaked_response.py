@@ -40,6 +40,7 @@ CallEvent = CallStart | Arguments | CallEnd
 OfHost = ItemAdded | OtherEvent | ItemDone
 _Piece = CallEvent | OfHost
 """Of a leaked call, or of one of the host's."""
+_OF_KIND: dict[str, StreamedPart] = {"content": TEXT, "reasoning": SUMMARY}
 
 
 class LeakedResponse:
@@ -72,8 +73,6 @@ class LeakedResponse:
         """Items with a leaked call."""
         self._open: tuple[HostText, StreamedPart] | None = None
         """The text for which the open item is written, if that is one of text, and as what."""
-        self._parts: dict[str, StreamedPart] = {"content": TEXT, "reasoning": SUMMARY}
-        """The last that was written of each kind."""
         self._emitter: CallEmitter | None = None
         """Writes the open call."""
         self._cut = False
@@ -117,7 +116,6 @@ class LeakedResponse:
             self._writer.resume(value, text, said_so_far, annotations)
             if text is leaking and index == last:
                 self._open = text, text.part
-                self._parts[_kind_of(text.part)] = text.part
             else:
                 self._writer.close_item()
 
@@ -140,7 +138,7 @@ class LeakedResponse:
             if isinstance(piece, Text) and piece.text:
                 own = _kind_of(text.part)
                 kind = piece.kind or own
-                part = text.part if kind == own else self._parts[kind]
+                part = text.part if kind == own else _OF_KIND[kind]
                 self._write_text(text, part, piece.text, logprobs)
             elif isinstance(piece, CallEvent):
                 self._add_leaked(piece, text.index)
@@ -159,10 +157,9 @@ class LeakedResponse:
                 del self._begun[index]
             else:
                 begun = None
-            of_text = [] if index in self._leaked_in else text.value.get("annotations")
-            self._writer.begin_text(part, begun, objects(of_text))
+            notes = [] if index in self._leaked_in else text.value.get("annotations")
+            self._writer.begin_text(part, begun, objects(notes))
             self._open = text, part
-            self._parts[_kind_of(part)] = part
         self._writer.more_text(delta, logprobs)
 
     def end_text(self, *, in_header: bool) -> None:
@@ -261,13 +258,8 @@ class LeakedResponse:
                 self._writer.end_copy(self._writer.copy_item(item), item)
         elif not self._is_open(index):
             return False
-        elif index in self._leaked_in:
-            self._writer.close_item(
-                "incomplete" if item.get("status") == "incomplete" else "completed"
-            )
-            self._open = None
         else:
-            self._writer.close_as(item)
+            self._writer.close_as(item, changed=index in self._leaked_in)
             self._open = None
         return True
 
