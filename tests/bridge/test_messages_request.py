@@ -13,6 +13,7 @@ from dragoman.notes import Evidence
 from dragoman.stored.turn_reasoning import History
 from dragoman.wire.json_codec import dumps
 
+from .converting import drained
 from .messages_streams import REQUEST, Json
 
 USER = {"role": "user", "content": "List the files."}
@@ -34,6 +35,10 @@ def cured(model: str = "kimi-k2.5", **fields: Any) -> tuple[Json, list[str]]:
 def cured_messages(*messages: Json, model: str = "kimi-k2.5") -> list[Json]:
     sent: list[Json] = cured(model, messages=list(messages))[0]["messages"]
     return sent
+
+
+def history_of(*messages: Json) -> History:
+    return drained(History.of(as_chat(messages)))
 
 
 def assistant(*blocks: Json) -> Json:
@@ -160,11 +165,11 @@ def test_each_request_of_a_conversation_begins_with_the_one_before() -> None:
 
 def test_a_turn_is_known_again_by_what_was_said_and_called() -> None:
     first, second = [USER], [USER, assistant(SAID, CALL), user(RESULT)]
-    (lacking,) = History.of(as_chat(second)).lacking
+    (lacking,) = history_of(*second).lacking
     (call,) = as_chat([assistant(THOUGHT, CALL)])[0]["tool_calls"]
     assert lacking.place == 1
-    turn = History.of(as_chat([*first, assistant(CALL), user(RESULT)])).lacking[0]
+    turn = history_of(*first, assistant(CALL), user(RESULT)).lacking[0]
     assert turn.names == lacking.names and call["function"]["name"] == "bash"
-    other = History.of(as_chat([user({"type": "text", "text": "x"}), *second[1:]])).lacking[0]
+    other = history_of(user({"type": "text", "text": "x"}), *second[1:]).lacking[0]
     assert other.names != lacking.names
-    assert not History.of(as_chat([USER, assistant(THOUGHT, CALL), user(RESULT)])).lacking
+    assert not history_of(USER, assistant(THOUGHT, CALL), user(RESULT)).lacking

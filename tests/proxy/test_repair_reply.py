@@ -8,18 +8,13 @@ import time
 import weakref
 
 import pytest
-from mitmproxy import http
 from mitmproxy.test import tflow
 
 from dragoman.notes import Evidence
 from dragoman.proxy.content_decoding import decoder_for
-from dragoman.proxy.flows.cure_flow import CureFlow
 from dragoman.proxy.flows.live_stream import ReplyContext
-from dragoman.proxy.flows.repair_reply import RepairReplies, RepairStream, new_second
-from dragoman.proxy.observe.monitor import FlowMonitor
+from dragoman.proxy.flows.repair_reply import RepairStream, new_second
 from dragoman.proxy.observe.recorder import FlowRecorder
-from dragoman.proxy.options import Settings
-from dragoman.proxy.stored.async_store import AsyncStore
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
@@ -77,23 +72,3 @@ def test_no_two_replies_have_the_same_second(monkeypatch: pytest.MonkeyPatch) ->
     assert seconds == list(range(int(now), int(now) + 100))
     monkeypatch.setattr(time, "time", lambda: now + 500)
     assert new_second() == int(now) + 500
-
-
-@pytest.mark.parametrize(
-    ("host", "path", "wanted"),
-    [
-        ("api.anthropic.com", "/v1/messages", False),
-        ("api.anthropic.com", "/v1/chat/completions", True),
-        ("api.moonshot.ai", "/anthropic/v1/messages", True),
-    ],
-)
-def test_messages_of_anthropics_own_host_are_repaired_if_a_filter_names_it(
-    host: str, path: str, wanted: bool
-) -> None:
-    monitor = FlowMonitor()
-    replies = RepairReplies(monitor, CureFlow(monitor, AsyncStore()), has_layer=False)
-    headers = {"anthropic-version": "2023-06-01"}
-    request = http.Request.make("POST", f"https://{host}{path}", b"{}", headers)
-    flow = tflow.tflow(req=request)
-    assert replies.is_wanted(flow, Settings()) is wanted
-    assert replies.is_wanted(flow, Settings(repair=lambda _: True))

@@ -208,7 +208,8 @@ class ResponsesStreamRepair:
         scanner = scanned.scanner
         in_call, taken = scanner.in_call, scanner.takes(delta)
         if self._leaked is None:
-            if taken and len(self._waiting) == 1:  # it is text, and leaves now
+            is_all = waiting.event is not None and waiting.event["type"] == text.part.text.delta
+            if taken and is_all and len(self._waiting) == 1:  # it is text, and leaves now
                 scanned.decided = text.size
                 return
             waiting.said.append(said)

@@ -97,7 +97,7 @@ class CureFlow:
                 await self._rename_calls(flow)
                 return
             repairs = settings.repair is None or settings.repair(flow)
-            request = await _strict_request(flow.request, route, renames=repairs)
+            request = await _strict_request(flow, renames=repairs)
             if request is not None:
                 await self._cure(flow, request)
         except ClientLeft:
@@ -216,6 +216,9 @@ class CureFlow:
         """The upstream's reply has ended: keep what was not streamed, and say what can be done
         about a refusal."""
         if response.status_code == 400 and route_of(flow.request).api in ("chat", "messages"):
+            record = recorder_of(flow)
+            if record is not None and record.job == "bridge" and family_of(record.model).is_strict:
+                self._cures[flow] = "cured"
             _advise(flow, response, self._cures.get(flow, "off"))
         if self.keeps(flow) and not response.stream:
             try:
@@ -251,12 +254,10 @@ async def _read(request: http.Request) -> tuple[bytes, Any]:
     return body, await request_value(body) if may_be_strict(body) else None
 
 
-async def _strict_request(
-    request: http.Request, route: Route, *, renames: bool
-) -> _StrictRequest | None:
-    """The request, if it is for a model whose hosts refuse something; raises `TooLarge`, `NotJson`
-    and `DecodingError`.  `renames`: whether the reply can be given the client's names."""
-    body, value = await _read(request)
+async def _strict_request(flow: http.HTTPFlow, *, renames: bool) -> _StrictRequest | None:
+    """The request, if it is for a model whose hosts refuse something.  `renames`: whether the reply
+    can be given the client's names.  Raises `ClientLeft`, and what `_read` does."""
+    body, value = await _read(flow.request)
     model = value.get("model") if isinstance(value, dict) else None
     family = family_of(model) if isinstance(model, str) else None
     if family is None or not isinstance(value.get("messages"), list):
@@ -264,11 +265,11 @@ async def _strict_request(
     missing = family.refuses.missing_reasoning if family.thinks(value) else None
     renames = renames and family.refuses.tool_names
     refuses = replace(family.refuses, missing_reasoning=missing, tool_names=renames)
-    messages, of_messages = value["messages"], route.api == "messages"
-    messages = as_chat(messages) if of_messages else messages
-    history = History.of(messages) if missing is not None else None
-    family = replace(family, refuses=refuses)
-    return _StrictRequest(body, value, family, history, of_messages)
+    of_messages, history = route_of(flow.request).api == "messages", None
+    if missing is not None:
+        messages = as_chat(value["messages"]) if of_messages else value["messages"]
+        history = await in_slices(History.of(messages), flow)
+    return _StrictRequest(body, value, replace(family, refuses=refuses), history, of_messages)
 
 
 def may_be_strict(body: bytes) -> bool:
