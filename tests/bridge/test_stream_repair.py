@@ -137,7 +137,7 @@ def test_a_leaked_call_becomes_an_item_however_its_text_is_cut(host: Host, size:
         text("More."),
     ]
     assert told(out) == expected
-    assert evidence.calls == {"bash": 1}
+    assert (evidence.calls, evidence.refused_calls) == ({"bash": 1}, 0)
     leaked = stream.index(b"Here."[:size])
     begun = stream.rindex(b"\n\n", 0, leaked) + 2
     assert out[:begun] == stream[:begun], "every byte before it is the host's"
@@ -214,6 +214,14 @@ def test_a_call_that_the_host_lists_as_well_is_not_listed_twice() -> None:
     events[-1]["response"]["output"] = [found]
     stream = b"".join(b"data: %b\n\n" % json.dumps(event).encode() for event in events)
     assert told(repaired(stream)) == [text(""), CALLED]
+
+
+def test_arguments_that_a_tool_refuses_are_counted() -> None:
+    for arguments, refused in (('{"command":7}', 1), ("{}", 1), ('{"command":"ls"}', 0)):
+        evidence = Evidence()
+        leaked = SECTION.replace('{"command":"ls -l"}', arguments)
+        repaired(OPENAI.stream([("text", [leaked])]), evidence=evidence)
+        assert evidence.refused_calls == refused
 
 
 def test_a_call_that_is_cut_is_left_open_and_the_reply_is_incomplete() -> None:

@@ -23,6 +23,7 @@ MODELS = {
     "hermes": "qwen2.5-72b",
     "qwen": "qwen3-coder",
     "glm": "glm-5",
+    "claude": "anthropic/claude-opus-5",
     "minimax_m2": "minimax-m2",
     "minimax_m3": "minimax-m3",
     "harmony": "gpt-oss-20b",
@@ -54,6 +55,15 @@ def at_sizes(model: str, text: str) -> str:
         for size in (len(text), 1, 2, 5, 23)
     }
     return out
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_model_but_a_vendors_own_may_write_each_format(name: str) -> None:
+    call = "So. " + CALLS[name].replace("¦", "")
+    for model in ("kimi-k2.6", "qwen3-coder", "glm-5.2", "hermes-4-70b", "deepseek-v4", "a-model"):
+        assert at_sizes(model, call) == f"So. {MEANT}".replace(": ", ":")
+    for model in ("gpt-5.5", "gemini-3-pro", "grok-5"):
+        assert at_sizes(model, call) == call.replace(": ", ":")
 
 
 TEXT, CALL, LAST = "text", "call", "a call of Kimi's, as the text ends with it"

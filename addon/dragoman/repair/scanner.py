@@ -31,7 +31,7 @@ from .call_reader import (
 )
 from .call_rule import Rules
 from .declared_tools import DeclaredTools
-from .events import LeftAsText, ScanEvent, Text
+from .events import Dropped, LeftAsText, ScanEvent, Text
 from .formats.active import ActiveFormats
 from .formats.json_alone import JSON_ALONE
 from .formats.protocol import NOTHING_HELD, Held, MarkerMatch
@@ -127,8 +127,6 @@ class Scanner:
         nothing is taken."""
         calls = self._calls
         taken: str | None
-        if len(text) > _STEP:
-            return None
         if calls.certain is not None:
             taken = calls.certain.takes(text)
             if taken is None:
@@ -140,7 +138,7 @@ class Scanner:
             if taken is None:
                 return None
             held.add(text)
-        elif self.idle and not self._state.formats.may_begin_in(text):
+        elif self.idle and len(text) <= _STEP and not self._state.formats.may_begin_in(text):
             self._state.read(text)
             taken = text
         else:
@@ -188,7 +186,9 @@ class Scanner:
         return self._state.take()
 
     def abandon(self) -> list[ScanEvent]:
-        """The reply broke off: what may be text is, and a call that is open stays so."""
+        """The reply broke off: what may be text is, and a call that is open stays so.  After a
+        call half a marker is no text: kimi-cli runs a call once something follows it, and asks
+        again."""
         calls = self._calls
         if calls.candidate is not None:
             self._refuse(calls.candidate, "in a reply that broke off")
@@ -200,6 +200,9 @@ class Scanner:
                 self._state.add(Text(-len(held) - 1, held, self._state.called))
             self._text.buffer = calls.parser.rest
             calls.forget()
+        if self._text.buffer and self._state.called:
+            self._text.buffer = ""
+            self._state.add(Dropped("unfinished marker"))
         self._text.give(len(self._text.buffer))
         return self._state.take()
 

@@ -82,6 +82,11 @@ class HostText:
     def size(self) -> int:
         return self.buffer.tell()
 
+    def after(self, start: int) -> str:
+        """The text without its beginning, which may be long."""
+        self.buffer.seek(start)
+        return self.buffer.read()
+
 
 @dataclass(slots=True, eq=False)
 class HostItem:
@@ -200,6 +205,8 @@ class HostReader:
         self.next_index = 0
         """The output index after all of these."""
         self._ids: dict[str, int] = {}
+        self._last: HostText | None = None
+        """The text that came last, if its item is not done."""
 
     # Which item, which text
 
@@ -270,12 +277,12 @@ class HostReader:
     # Events
 
     def continued(self, event: Json) -> TextDelta | None:
-        """All that a delta says of a text that has begun, as nearly all events do; None, and
+        """All that a delta says of the text that came last, as nearly all events do; None, and
         nothing is taken in, for any other."""
-        where, delta = self._where(event), event.get("delta")
-        item = self.items.get(where.item) if where else None
-        text = item.texts.get(where.place) if where and item else None
-        if text is None or not text.size or not isinstance(delta, str):
+        text, delta = self._last, event.get("delta")
+        if text is None or event["type"] != text.part.text.delta or not isinstance(delta, str):
+            return None
+        if event.get("output_index") != text.index or event.get(text.part.index) != text.place.at:
             return None
         text.buffer.write(delta)
         return TextDelta(text, delta, array(event.get("logprobs")))
@@ -321,7 +328,7 @@ class HostReader:
 
     def _more(self, where: Where, delta: str, value: Json, event: Json) -> Iterator[Said]:
         """More of a text; see `_begin`."""
-        text = yield from self._begin(where, value, event)
+        self._last = text = yield from self._begin(where, value, event)
         text.buffer.write(delta)
         yield TextDelta(text, delta, array(event.get("logprobs")))
 
@@ -376,11 +383,13 @@ class HostReader:
     def _rest(self, where: Where, value: Json, event: Json) -> Iterator[Said]:
         """What the end of a text has that its deltas did not have."""
         whole, item = value.get(where.part.text.field), self.items.get(where.item)
-        of_item = {at: text.text for at, text in item.texts.items()} if item else {}
-        streamed = of_item.get(where.place, "")
+        text = item.texts.get(where.place) if item else None
+        streamed = text.text if text else ""
         if not (isinstance(whole, str) and whole.startswith(streamed)) or (item and item.done):
             return
-        if whole and whole not in of_item.values():
+        # A host that counts in its own way ends the text that came last under another index.
+        last = next(reversed(item.texts.values()), None) if item else None
+        if whole not in ("", streamed, last.text if last else ""):
             yield from self._more(where, whole[len(streamed) :], value, event)
 
     def _item_done(self, index: int, value: Json) -> Iterator[Said]:
@@ -398,6 +407,7 @@ class HostReader:
                     yield TextDone(index)
         yield ItemDone(index, value)
         self._keep(index, value).end()
+        self._last = None
 
     def _terminal(self, event: Json) -> Iterator[Said]:
         """The whole response: its items, as far as they are not done."""

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from ...notes import Evidence
+from ...repair.call_builder import MAX_CHECKED
 from ...repair.call_namer import LITERAL
 from ...repair.events import Arguments, CallEnd, CallStart, Dropped, ScanEvent, Text
 from ...repair.policy import note_piece
@@ -40,6 +41,7 @@ CallEvent = CallStart | Arguments | CallEnd
 OfHost = ItemAdded | OtherEvent | ItemDone
 _Piece = CallEvent | OfHost
 """Of a leaked call, or of one of the host's."""
+_OF_KIND: dict[str, StreamedPart] = {"content": TEXT, "reasoning": SUMMARY}
 
 
 class LeakedResponse:
@@ -61,7 +63,7 @@ class LeakedResponse:
         said, and `number` the next event's."""
         response = host.response or {}
         response = {**response, "id": str(response.get("id") or "resp_0")}
-        self._names = tools.names
+        self._tools = tools
         self._evidence = evidence
         self._writer = NativeWriter(response, number, now, tools.declared.called)
         self._begun: dict[int, Json] = {}
@@ -72,8 +74,6 @@ class LeakedResponse:
         """Items with a leaked call."""
         self._open: tuple[HostText, StreamedPart] | None = None
         """The text for which the open item is written, if that is one of text, and as what."""
-        self._parts: dict[str, StreamedPart] = {"content": TEXT, "reasoning": SUMMARY}
-        """The last that was written of each kind."""
         self._emitter: CallEmitter | None = None
         """Writes the open call."""
         self._cut = False
@@ -117,7 +117,6 @@ class LeakedResponse:
             self._writer.resume(value, text, said_so_far, annotations)
             if text is leaking and index == last:
                 self._open = text, text.part
-                self._parts[_kind_of(text.part)] = text.part
             else:
                 self._writer.close_item()
 
@@ -140,7 +139,7 @@ class LeakedResponse:
             if isinstance(piece, Text) and piece.text:
                 own = _kind_of(text.part)
                 kind = piece.kind or own
-                part = text.part if kind == own else self._parts[kind]
+                part = text.part if kind == own else _OF_KIND[kind]
                 self._write_text(text, part, piece.text, logprobs)
             elif isinstance(piece, CallEvent):
                 self._add_leaked(piece, text.index)
@@ -159,10 +158,9 @@ class LeakedResponse:
                 del self._begun[index]
             else:
                 begun = None
-            of_text = [] if index in self._leaked_in else text.value.get("annotations")
-            self._writer.begin_text(part, begun, objects(of_text))
+            notes = [] if index in self._leaked_in else text.value.get("annotations")
+            self._writer.begin_text(part, begun, objects(notes))
             self._open = text, part
-            self._parts[_kind_of(part)] = part
         self._writer.more_text(delta, logprobs)
 
     def end_text(self, *, in_header: bool) -> None:
@@ -209,7 +207,7 @@ class LeakedResponse:
 
     def _tool_name(self, name: str, namespace: object = None) -> str:
         """The name by which a called tool is compared."""
-        tool = None if namespace else self._names.find(name)
+        tool = None if namespace else self._tools.names.find(name)
         if tool is not None:
             name, namespace = tool.name, tool.namespace
         return f"{namespace}.{name}" if namespace else name
@@ -219,12 +217,15 @@ class LeakedResponse:
         if start.form == LITERAL:
             self._evidence.note("kept the literal header of a call that names no tool")
         self._close()
-        tool = self._names.find(start.name) or Tool("function", start.name)
+        tool = self._tools.names.find(start.name) or Tool("function", start.name)
         self._emitter = CallEmitter(Call(id=start.call_id, name=start.name), tool, self._writer)
 
     def _end_call(self, *, cut: bool) -> None:
         assert self._emitter is not None
-        self._cut = self._cut or cut
+        self._cut, call = self._cut or cut, self._emitter.call
+        if not cut and len(call.arguments) <= MAX_CHECKED:
+            refused = self._tools.declared.refuses(call.name, call.arguments.strip())
+            self._evidence.refused_calls += refused
         self._emitter.end(self._evidence, cut=cut)
         self._emitter = None
 
@@ -261,13 +262,8 @@ class LeakedResponse:
                 self._writer.end_copy(self._writer.copy_item(item), item)
         elif not self._is_open(index):
             return False
-        elif index in self._leaked_in:
-            self._writer.close_item(
-                "incomplete" if item.get("status") == "incomplete" else "completed"
-            )
-            self._open = None
         else:
-            self._writer.close_as(item)
+            self._writer.close_as(item, changed=index in self._leaked_in)
             self._open = None
         return True
 
@@ -297,7 +293,7 @@ class LeakedResponse:
                 self._writer.annotate(said.event.get("annotation") or {})
             else:
                 self._evidence.note("dropped", f"{said.event['type']} of a repaired item")
-        elif isinstance(response := said.event.get("response"), dict):
+        elif isinstance(response := said.event.get("response"), dict) and response.get("output"):
             response = {**response, "output": self._writer.output}
             self._writer.copy_event(said.event, response=response)
         else:
@@ -305,7 +301,7 @@ class LeakedResponse:
 
     def _begin_call_of_host(self, index: int, item: Json) -> None:
         self._calls.pop(index, None)
-        if item.get("type") in _ARGUMENTS:
+        if string(item.get("type")) in _ARGUMENTS:
             name = self._tool_name(string(item.get("name")), item.get("namespace"))
             self._calls[index] = self._repeated.begin(name, leaked=False)
 

@@ -21,9 +21,10 @@ from ...repair.call_rule import rules_for
 from ...repair.events import Arguments, LeftAsText, ScanEvent, Text
 from ...repair.policy import Policy, note_piece
 from ...repair.scanner import Scanner
+from ...wire.chat_end import error_frame
 from ...wire.json_codec import Json, NotJson, dumps, loads, string
 from ...wire.responses import TERMINALS
-from ...wire.sse import Frame
+from ...wire.sse import HEARTBEAT, Frame
 from .host_reader import (
     HostReader,
     HostText,
@@ -70,6 +71,9 @@ class _Waiting:
 
 class ResponsesStreamRepair:
     """Repairs one stream.  `now` (seconds) is the time of its last event, if that is ours."""
+
+    heartbeat = HEARTBEAT
+    error = staticmethod(error_frame)
 
     def __init__(self, tools: RequestTools, policy: Policy, evidence: Evidence, now: int) -> None:
         self._tools = tools
@@ -155,14 +159,14 @@ class ResponsesStreamRepair:
         undecided = self._undecided
         if undecided is None or event is None:
             return False
-        index = self._host.index_of(event)
-        if index is None or index == undecided.text.index:
+        text, index = undecided.text, self._host.index_of(event)
+        if index is None or index == text.index:
             return False
         if event["type"] != "response.output_item.added":
             return True
         item = event.get("item")
         is_call = isinstance(item, dict) and string(item.get("type")).endswith("_call")
-        rest = undecided.text.text[-undecided.scanner.undecided or undecided.text.size :]
+        rest = text.after(text.size - undecided.scanner.undecided)
         return not (rest.isspace() or (is_call and not undecided.scanner.in_call))
 
     def _read_deferred(self) -> None:
@@ -202,13 +206,14 @@ class ResponsesStreamRepair:
         scanned = self._texts.get(text.index)
         if scanned is None or scanned.text is not text:
             self._end_text(text.index, Scanner.close)
-            before = text.text[: text.size - len(delta)]
-            scanned = self._texts[text.index] = _ScannedText(text, self._scanner(), len(before))
-            scanned.scanner.passed(before)
+            before = text.size - len(delta)
+            scanned = self._texts[text.index] = _ScannedText(text, self._scanner(), before)
+            scanned.scanner.passed(text.text[:before])
         scanner = scanned.scanner
         in_call, taken = scanner.in_call, scanner.takes(delta)
         if self._leaked is None:
-            if taken and len(self._waiting) == 1:  # it is text, and leaves now
+            is_all = waiting.event is not None and waiting.event["type"] == text.part.text.delta
+            if taken and is_all and len(self._waiting) == 1:  # it is text, and leaves now
                 scanned.decided = text.size
                 return
             waiting.said.append(said)
@@ -310,4 +315,4 @@ class ResponsesStreamRepair:
                     self._leaked.say(said)
         of_text = [said for said in unsent if isinstance(said, TextDelta) and said.text is text]
         sent = text.size - sum(len(said.delta) for said in of_text)
-        self._leaked.write(text, [Text(0, text.text[sent:decided]), *pieces])
+        self._leaked.write(text, [Text(0, text.after(sent)[: decided - sent]), *pieces])

@@ -1,0 +1,120 @@
+"""Hosts that speak Anthropic's Messages API, and leak: through a real mitmdump."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from fixtures.server import Reply, Upstream
+from tests.bridge.messages_streams import K2, REQUEST, document, pieces, read, stream
+from tests.live.chat import FAULTS, Chat
+from tests.live.mitmdump import ADDON, Mitmdump
+
+PATH = "/anthropic/v1/messages?beta=true"
+VERSION = (("anthropic-version", "2023-06-01"),)
+LEAKING = stream([("text", ["I look.\n", *K2.partition(" -la")])])
+CLEAN = stream([("thinking", ["Hm."]), ("text", pieces("All is <well>."))])
+
+
+@pytest.fixture
+def chat(plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]) -> Chat:
+    mode = f"reverse:{plain_upstream.url}"
+    return Chat(plain_upstream, mitmdump("--mode", mode, scripts=(ADDON, FAULTS)))
+
+
+def test_a_leaked_call_becomes_a_block(chat: Chat) -> None:
+    for options in ("", ";cut=bytes:37;framing=close", ";cut=event;encoding=gzip"):
+        reply = chat.ask(LEAKING, options, path=PATH, request=REQUEST, headers=VERSION)
+        assert reply.complete
+        got = read(reply.body)
+        assert got.gist == 'I look. [bash {"command": "ls -la"}]'
+        assert got.stop_reason == "tool_use"
+    chat.proxy.wait_for_log("✓ 1 call bash · repair · kimi-k2.5")
+
+
+def test_a_message_that_comes_whole_is_repaired(chat: Chat) -> None:
+    message = document([("text", [f"I look.\n{K2}"])])
+    asked = {**REQUEST, "stream": False}
+    sent = Reply(json.dumps(message).encode(), "application/json")
+    got = json.loads(chat.ask(sent, path=PATH, request=asked, headers=VERSION).body)
+    assert [block["type"] for block in got["content"]] == ["text", "tool_use"]
+    assert got["content"][1]["input"] == {"command": "ls -la"}
+    assert got == message | {"content": got["content"], "stop_reason": "tool_use"}
+
+
+def test_a_call_leaves_while_its_stream_runs(chat: Chat) -> None:
+    hold = 1 + next(n for n, part in enumerate(LEAKING.split(b"\n\n")) if b'": \\"ls"' in part)
+    reply = chat.ask(
+        LEAKING,
+        f";cut=event;hold={hold}",
+        path=PATH,
+        request=REQUEST,
+        headers=VERSION,
+        release_when=lambda body: b'"input_json_delta"' in body,
+    )
+    assert b'"tool_use"' in reply.body
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "body"),
+    [
+        ("/v1/messages", (), LEAKING),
+        ("/v1/messages/count_tokens", VERSION, LEAKING),
+        (PATH, VERSION, CLEAN),
+    ],
+    ids=["without a version", "counting", "clean"],
+)
+def test_all_else_passes_as_it_came(
+    chat: Chat, path: str, headers: tuple[tuple[str, str], ...], body: bytes
+) -> None:
+    chat.upstream.replies[f"passes{path.partition('?')[0]}"] = Reply(body)
+    assert chat.ask("passes", path=path, request=REQUEST, headers=headers).body == body
+
+
+def test_a_stream_that_breaks_off_within_a_call_breaks_off(chat: Chat) -> None:
+    end = LEAKING.index(b" -la")
+    at = LEAKING.index(b"\n\n", end) + 2
+    for options in (f";cut=event;abort={at}", ";cut=event"):
+        sent = LEAKING if "abort" in options else LEAKING[:at]
+        reply = chat.ask(sent, options, path=PATH, request=REQUEST, headers=VERSION)
+        assert not reply.complete
+        assert b"message_delta" not in reply.body
+        got = read(reply.body, broken=True)
+        assert reply.body.count(b"event: content_block_stop") == 1
+        assert [block["type"] for block in got.blocks] == ["text", "tool_use"]
+
+
+def test_thoughts_that_a_client_leaves_out_are_put_back(chat: Chat) -> None:
+    """Vercel's AI SDK drops thoughts without a signature."""
+    thinking = {"thinking": {"type": "adaptive"}}
+    asked = REQUEST | thinking | {"tools": [], "model": "kimi-k2.7"}
+    call = {"type": "tool_use", "id": "toolu_host1", "name": "bash", "input": {"command": "ls -la"}}
+    first = stream([("thinking", ["Let me ", "see."]), ("text", [K2])], model="kimi-k2.7")
+    chat.upstream.replies["cured/v1/messages"] = Reply(first)
+    reply = chat.ask("cured", path="/v1/messages", request=asked, headers=VERSION)
+    assert read(reply.body).stop_reason == "tool_use"
+    result = {"type": "tool_result", "tool_use_id": "toolu_host1", "content": "a.txt"}
+    said = [
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [result]},
+        {"role": "system", "content": "Be brief."},
+    ]
+    request = asked | {"messages": [*REQUEST["messages"], *said]}
+    chat.ask("cured", path="/v1/messages", request=request, headers=VERSION)
+    sent = json.loads(chat.upstream.requests[-1].body)
+    thought = {"type": "thinking", "thinking": "Let me see.", "signature": ""}
+    assert sent["messages"][1] == {"role": "assistant", "content": [thought, call]}
+    assert [message["role"] for message in sent["messages"]] == ["user", "assistant", "user"]
+    assert sent["thinking"] == {"type": "enabled"}
+    chat.proxy.wait_for_log("cured: put back remembered reasoning")
+
+
+def test_a_host_that_is_not_there_is_an_error_of_this_api(
+    plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]
+) -> None:
+    proxy = mitmdump("--mode", "reverse:http://127.0.0.1:1")
+    reply = Chat(plain_upstream, proxy).ask("none", path=PATH, request=REQUEST, headers=VERSION)
+    error = json.loads(reply.body)
+    assert (reply.status, error["type"], error["error"]["type"]) == (502, "error", "api_error")
