@@ -129,7 +129,7 @@ _LONE_SO_FAR = re.compile(r"\s{0,32}+" + so_far(_LONE_WORDS, *_AFTER_LONE))
 CLAUDE = _format(
     "claude",
     (
-        *("<invoke", "<function_calls", "</function_calls", "<", "</"),
+        *("<invoke", "<function_calls", "</function_calls", "<antml:", "</antml:"),
         *(f"\n{word}" for word in _LONE_WORDS),
     ),
     ("function_calls",),

@@ -14,6 +14,11 @@ from .call_text import CallHead, CallText, Reading
 from .protocol import CallArguments
 from .tags import Tag, TagKind, TagTable
 
+_PIECE = 128
+"""Characters that are searched for tags first, and then as many as there were: most calls are
+short."""
+MAX_TAGS = 4096
+"""Tags of one call; one with more is too long to be held."""
 _AT_ONCE = 16
 _WITHIN = (TagKind.ARGUMENT, TagKind.VALUE, TagKind.ARGUMENT_END, TagKind.KEY_END, TagKind.JSON)
 """Tags with which no call ends."""
@@ -40,6 +45,8 @@ class TaggedCall(CallArguments):
         self._size = 0
         """Characters of that."""
         self._tags: list[Tag] = []
+        self._unread = ""
+        """What has come after the buffer."""
         self._may_end = False
         """Whether a tag with which the call may end has come since it was read."""
         self._readings = self._tags_read = 0
@@ -54,6 +61,17 @@ class TaggedCall(CallArguments):
             and not self._text[reading.end :].strip()
         )
 
+    @property
+    def rest(self) -> str:
+        return super().rest + self._unread
+
+    @property
+    def too_long(self) -> bool:
+        return len(self._tags) > MAX_TAGS
+
+    def push(self, text: str) -> None:
+        self._unread += text
+
     def takes(self, text: str) -> str | None:
         if self._buffer or self._head.table.in_value.may_begin_in(text):
             return None
@@ -62,9 +80,12 @@ class TaggedCall(CallArguments):
         return ""
 
     def step(self) -> bool:
+        size = max(_PIECE, self._size)
+        piece, self._unread = self._unread[:size], self._unread[size:]
+        super().push(piece)
         self._settle()
         few = self._readings < _AT_ONCE or len(self._tags) >= 2 * self._tags_read
-        return self._may_end and few and self._read()
+        return (self._may_end and few and self._read()) or bool(self._unread)
 
     def _settle(self) -> None:
         """Find the tags in what has come."""
