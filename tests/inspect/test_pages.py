@@ -439,7 +439,7 @@ def test_statistics_fit_half_a_window() -> None:
         text(page),
         "   12  flows",
         "first token",
-        times.split(" · ")[0],
+        times.split(" · ", maxsplit=1)[0],
         "── api.moonshot.ai k ",
         "leaked 2",
     )
