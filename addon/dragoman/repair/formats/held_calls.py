@@ -192,7 +192,8 @@ class HeldCalls(LeakParser):
         found = self._table.header.header_at(self._buffer, self._at)
         if isinstance(found, bool):
             return not found and self._refuse()
-        self._name, at = found["name"], found.start("follows")
+        self._name = found["name"]
+        at = len(self._buffer[: found.start("follows")].rstrip())
         if found["follows"] == self._table.key_end:
             return self._begin_key(found.groupdict().get("key"), at)
         return self._begin_arguments(at, json=found["follows"].endswith("{"))
@@ -209,7 +210,7 @@ class HeldCalls(LeakParser):
 
     def _on_tag_of_call(self, tag: Tag) -> None:
         if tag.kind in (TagKind.ARGUMENT, TagKind.JSON, TagKind.CALL_END):
-            self._begin_arguments(tag.start)
+            self._begin_arguments(self._at)
         else:
             self._refuse()
 
