@@ -25,7 +25,7 @@ from ..events import Damaged, Dropped, Header, NoHeader
 from ..schema import properties
 from .call_text import CallHead
 from .marker_set import HEADER_LIMIT
-from .protocol import WORD, CallArguments, LeakFormat, LeakParser, MarkerMatch
+from .protocol import WORD, CallArguments, LeakFormat, LeakParser, MarkerMatch, TextKind
 from .tagged_call import TaggedCall
 from .tags import PARTS, Follows, Tag, TagKind, TagTable
 
@@ -45,7 +45,8 @@ def tagged(name: str, beginnings: tuple[str, ...], table: TagTable) -> LeakForma
             return None
         other = tag.name if tag.kind in (TagKind.OTHER, TagKind.OTHER_END) else None
         name = other or tag.kind.value
-        kind = table.text_kinds.get(name)
+        kind: TextKind = "content" if name in table.content else None
+        kind = "reasoning" if name in table.reasoning else kind
         tool = tag.name if tag.kind is TagKind.CALL else None
         is_opener = is_opener or kind is not None
         part = tag.kind in PARTS

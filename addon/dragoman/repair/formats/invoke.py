@@ -1,88 +1,60 @@
 """Calls that are invocations with parameters: DeepSeek's DSML, and MiniMax M2's.
 
-One shape in two spellings::
+One shape, here without the section and line ends::
 
-    <tool_calls>
-    <invoke name="N">
-    <parameter name="K" string="true">V</parameter>
-    </invoke>
-    </tool_calls>
+    <invoke name="N"><parameter name="K" string="true">V</parameter></invoke>
 
-DSML (V3.2 to V4.1) has its name between bars in every tag, and hosts change bars, blanks and
-the section's name, or lose the ``>`` of its opener.  ``string`` gives the type of a value that the
-tool does not declare; MiniMax has no types, and may leave out the quotes.  Hosts that take
-DSML's tokens out leave plain tags; those of a section then count only around invocations.
+DSML (V3.2 to V4.1) has its name between bars in every tag, and hosts change bars, blanks and the
+section's name, or lose the ``>`` of its opener.  ``string`` gives the type of a value that the tool
+does not declare.  MiniMax may leave out the quotes.  Hosts that take DSML's tokens out leave plain
+tags; those of a section then count only around invocations.
 """
 
 from __future__ import annotations
 
 from .held_calls import tagged
-from .marker_set import Part, Run, so_far, spelled
-from .protocol import LeakFormat
-from .tags import Spelling, TagKind, TagPattern, TagTable
+from .marker_set import Part, Run, Words, so_far, spelled
+from .tags import Spelling, TagKind, TagPattern, TagTable, attributes
 
 _VALUE = r"""(?:"[^"<>]{0,200}+"|'[^'<>]{0,200}+'|[^\s"'<>]{1,200}+)"""
-_HALF = r"\s*+(?:[a-z]*+\s*+(?:=[^<>]*+)?+|</?+[^<>a-z]{0,16}+)"
-"""Of attributes, or, after a section's word without its ``>``, of the next tag."""
-_ATTRIBUTES = Run(
-    rf"((?:\s{{0,9}}+[a-z]{{1,20}}+\s{{0,9}}+=\s{{0,9}}+{_VALUE}){{0,4}}+)",
-    _HALF,
-)
+_ATTRIBUTES = attributes(_VALUE, "[^<>]*+", 0)
 _PARTS = {"invoke": TagKind.CALL, "parameter": TagKind.ARGUMENT}
-_BARS = (r"[｜|‖]", r" ?[｜|‖]?", " ?")
+_BEFORE = so_far(r"\s{0,8}+", (">",), r"\s{0,64}+", ("<invoke",))
+_BEFORE_CALL = Run(r"(?:\s*+>)?+(?=\s{0,64}+<invoke\s)", _BEFORE)
 
 
-def _format(
-    name: str,
-    beginnings: tuple[str, ...],
-    sections: tuple[str, ...],
-    head: tuple[Part, ...] = (),
-    wrappers: tuple[str, ...] = (),
-) -> LeakFormat:
-    """`sections` are the words for a section; `head` is what precedes the word of a tag.
-    `wrappers` are words for a section that a text may hold as well: outside of a section they
-    count only right before an invocation."""
-    end = Run(rf"(?:\s*+>|(?=\s*+</?{spelled(*head)}[a-z]))", _HALF)
-    parts, section, wrapper = (
-        [
-            Spelling(((start,), *head, words, *after), TagKind.SECTION, start == "</", "string")
-            for start in ("<", "</")
-        ]
-        for words, *after in (
-            (_PARTS, _ATTRIBUTES, r"\s*+", (">",)),
-            (sections, end),
-            (wrappers, end),
-        )
-    )
-    before_call = Run(
-        r"(?:\s*+>)?+(?=\s{0,64}+<invoke\s)",
-        so_far(r"\s{0,8}+", (">",), r"\s{0,64}+", ("<invoke",)),
-    )
-    opened = Spelling((("<",), *head, wrappers, before_call), TagKind.SECTION, typed_by="string")
-    wrapped = bool(wrappers)
-    table = TagTable(
-        in_text=TagPattern(*section, *[opened] * wrapped, *parts),
-        tags=TagPattern(*section, *wrapper * wrapped, *parts),
-        in_value=TagPattern(*section, *parts),
+def _tags(words: Words, *around: tuple[Part, ...], starts: Words = ("<", "</")) -> list[Spelling]:
+    """Tags with one of these words, if there are any, between these parts."""
+    before, after = around
+    parts = [((start,), *before, words, *after) for start in starts if words]
+    return [Spelling(each, TagKind.SECTION, each[0] == ("</",), "string") for each in parts]
+
+
+def _table(sections: Words, head: tuple[Part, ...] = (), wrappers: Words = ()) -> TagTable:
+    """`head` precedes the words of tags, such as `sections`.  A text may hold the `wrappers`, too:
+    outside of a section they count only right before an invocation."""
+    end = Run(rf"(?:\s*+>|(?=\s*+</?{spelled(*head)}[a-z]))", r"\s*+(?:</?+[^<>a-z]{0,16}+)?+")
+    in_call = _tags(sections, head, (end,)) + _tags(_PARTS, head, (_ATTRIBUTES, r"\s*+", (">",)))
+    return TagTable(
+        in_text=TagPattern(*in_call, *_tags(wrappers, head, (_BEFORE_CALL,), starts=("<",))),
+        tags=TagPattern(*in_call, *_tags(wrappers, head, (end,))),
+        in_value=TagPattern(*in_call),
         strays=bool(head),
         pairs=bool(head),
         closer=f"</{'｜DSML｜' if head else ''}parameter>",
     )
-    return tagged(name, beginnings, table)
 
 
-DSML = _format(
+_BARS = (r"[｜|‖]", r" ?[｜|‖]?", " ?")
+_DSML = ("tool_calls", "tool_call", "function_calls", "toolcalls", "toolcall", "tool_use", "calls")
+_DSML_BARS = tuple(before + bar for bar in "｜‖" for before in ("<", "</", "< ", "</ "))
+DSML = tagged(
     "dsml",
-    (
-        *("<|D", "<||", "<| ", "</|", "< |", "</ |"),
-        *(before + bar for bar in "｜‖" for before in ("<", "</", "< ", "</ ")),
-    ),
-    ("tool_calls", "tool_call", "function_calls", "toolcalls", "toolcall", "tool_use", "calls"),
-    head=(" ?", *_BARS, ("DSML",), " ?", *_BARS),
+    ("<|D", "<||", "<| ", "</|", "< |", "</ |", *_DSML_BARS),
+    _table(_DSML, head=(" ?", *_BARS, ("DSML",), " ?", *_BARS)),
 )
-MINIMAX_M2 = _format(
+MINIMAX_M2 = tagged(
     "minimax_m2",
     ("<minimax:", "</minimax:", "<invoke", "<function_calls", "<tool_calls", "<calls"),
-    ("minimax:tool_call",),
-    wrappers=("function_calls", "tool_calls", "calls"),
+    _table(("minimax:tool_call",), wrappers=("function_calls", "tool_calls", "calls")),
 )
