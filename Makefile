@@ -9,6 +9,9 @@ HEAVY := tests/clients/heavy/node_modules
 PORT := 8080
 # Of `make soak`.
 SECONDS := 60
+# Of `make mutants`: the same seed chooses the same ones.
+SEED := 1
+COUNT := 200
 # The interpreter that makes the environments: the newest found unless given.
 PYTHON :=
 # Of `make run` and `make web`: hosts to intercept, joined by commas (api.moonshot.ai,llm.chutes.ai);
@@ -36,7 +39,7 @@ SERVE = -s addon/main.py --listen-host 127.0.0.1 --listen-port $(PORT) $(INTERCE
 # How a turn ended, beside its path: what fits a window of 1400 pixels.
 COLUMNS := $(foreach column,path comment status size time,--set web_columns=$(column))
 
-.PHONY: help demo demo-web web run upstream test pytest test-clients soak bench bench-smoke fuzz lint fixtures pictures clean
+.PHONY: help demo demo-web web run upstream test pytest test-clients soak bench bench-smoke fuzz mutants lint fixtures pictures clean
 
 help:
 	@echo 'make demo          see both jobs at work: a replayed upstream, mitmdump, a real client'
@@ -50,6 +53,7 @@ help:
 	@echo 'make soak          200 streams at once for a minute (SECONDS=600: longer)'
 	@echo 'make bench         what it costs, against mitmproxy alone and LiteLLM (20 minutes)'
 	@echo 'make fuzz          atheris, five minutes a target (ARGS="--seconds 60 scanner")'
+	@echo 'make mutants       do the tests notice changes of the code? (SEED=1 COUNT=200 ARGS=wire)'
 	@echo 'make lint          ruff and mypy'
 	@echo 'make fixtures      write the expected results of all fixtures anew'
 	@echo 'make pictures      take the pictures of the README anew (needs Chromium)'
@@ -94,6 +98,9 @@ bench-smoke: $(VENV)/.ready
 
 fuzz: $(FUZZ)/.ready
 	$(FUZZ)/bin/python -m tests.fuzz $(ARGS)
+
+mutants: $(VENV)/.ready
+	$(VENV)/bin/python -m tests.mutants --seed $(SEED) --count $(COUNT) $(ARGS)
 
 lint: $(VENV)/.ready
 	$(VENV)/bin/ruff check .

@@ -4,9 +4,9 @@
     python -m dragoman turn.log                    # what a client would receive
     python -m dragoman turn.log --request turn-request.json
 
-A reply is an event stream of chat chunks, or of Responses events (`*.sse`, `*.log`), or the JSON
-of one that was not streamed.  The request declares the tools, and so decides which call is meant;
-without it no tool is declared, and the reply is one of Chat Completions.  The repaired reply goes
+A reply is an event stream of chat chunks, or of events of Responses or Messages (`*.sse`, `*.log`),
+or the JSON of one that was not streamed.  The request declares the tools, and so decides which call
+is meant; without it no tool is declared, and a reply of Responses is none.  The repaired reply goes
 to standard output, what was done to standard error.
 """
 
@@ -18,7 +18,7 @@ import sysconfig
 import time
 from pathlib import Path
 
-from .bridge.native.reply_repair import repair_whole, tools_of
+from .bridge.native.reply_repair import api_of, repair_whole, tools_of
 from .notes import Evidence
 from .repair.policy import Policy
 from .wire.json_codec import NotJson, loads
@@ -46,7 +46,7 @@ def main() -> int | str:
         return f"{error.filename}: {error.strerror}"
     except NotJson as error:
         return f"{paths.request}: not JSON ({error}); give the body of the request"
-    tools = tools_of(request)
+    tools = tools_of(request, api_of(request, reply))
     repaired = repair_whole(reply, tools, Policy(), evidence, int(time.time()))
     sys.stdout.buffer.write(repaired)
     print("\n".join(evidence.lines()) or "nothing to repair", file=sys.stderr)

@@ -33,7 +33,7 @@ from dragoman.wire.sse import Frame, FrameSplitter, split
 from tests.bench.bench import Bench
 from tests.bench.figures import Goal, Row, Samples
 from tests.bench.streams import LEAKS, OPENERS, TOOLS, frames
-from tests.bridge.converting import convert, cured
+from tests.bridge.converting import convert, cured, drained
 from tests.bridge.hosts import VLLM
 from tests.bridge.replying import feed
 
@@ -165,7 +165,7 @@ def cure(bench: Bench) -> Iterator[Row]:
 def _curing(body: bytes) -> None:
     if may_be_strict(body):
         value = json_codec.loads(body)
-        History.of(value["messages"])
+        drained(History.of(value["messages"]))
         made = cured(value, family_of(value["model"])).request
         assert made is not value
         json_codec.dumps(made)

@@ -26,7 +26,7 @@ def test_the_result_is_the_expected_one_however_the_bytes_are_cut(folder: Path) 
         return
     check_native(expected)
     assert b"<|" not in expected or folder.name == "native_clean"
-    tools = tools_of(request(folder), native=True)
+    tools = tools_of(request(folder), "responses")
     for size in (1, 13, 500):
         pipeline = RepairPipeline(stage_for(tools, Policy(), Evidence(), NOW), Evidence())
         pieces = [answer[at : at + size] for at in range(0, len(answer), size)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.native.host_reader import HostReader
+from dragoman.bridge.native.host_reader import HostItem, HostReader
 from dragoman.bridge.native.leaked_response import LeakedResponse
 from dragoman.bridge.native.native_writer import NativeWriter
 from dragoman.bridge.native.request_tools import RequestTools
@@ -231,7 +231,8 @@ def test_a_call_that_is_cut_is_left_open_and_the_reply_is_incomplete() -> None:
 
 STAGES = [
     *((ResponsesStreamRepair, name) for name in ("_read", "_end_texts", "_take_over", "_leave")),
-    *((HostReader, name) for name in ("read", "item_up_to")),
+    (HostReader, "read"),
+    (HostItem, "up_to"),
     *((LeakedResponse, name) for name in ("__init__", "write", "say", "drain")),
     *((NativeWriter, name) for name in ("resume", "close_as", "end_as")),
     (Scanner, "feed"),

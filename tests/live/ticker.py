@@ -1,7 +1,8 @@
 """A script for mitmdump: how long the event loop was busy without a pause.
 
-It wakes every 10 ms; the answer to `GET …/ticker` is the longest time between two wakings since
-the last such request, in milliseconds.
+It wakes every 10 ms; the answer to `GET …/ticker` is how long the loop has worked at most between
+two wakings since the last such request, in milliseconds of its thread's time: what other processes
+took of the computer is not counted.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ class Ticker:
         self._task = asyncio.create_task(self._tick())
 
     async def _tick(self) -> None:
-        last = time.monotonic()
+        last = time.thread_time()
         while True:
             await asyncio.sleep(TICK)
-            now = time.monotonic()
+            now = time.thread_time()
             self._longest, last = max(self._longest, now - last), now
 
     def request(self, flow: http.HTTPFlow) -> None:

@@ -39,12 +39,12 @@ HELD = [
 ]
 FRAMES["more of a call that is held"] = ([*BEGUN, *HELD], "next ")
 ALLOWED = {
-    "more text": (20, 30),
-    "a marker that begins a section": (82, 82),
-    "a marker that begins a call": (43, 43),
-    "a header that starts a call": (140, 155),
-    "more arguments": (28, 45),
-    "more of a call that is held": (35, 35),
+    "more text": (18, 30),
+    "a marker that begins a section": (79, 79),
+    "a marker that begins a call": (41, 41),
+    "a header that starts a call": (113, 128),
+    "more arguments": (26, 43),
+    "more of a call that is held": (22, 22),
 }
 """Repaired, and bridged as well; with the facts that `wire.reply_reader` notes."""
 

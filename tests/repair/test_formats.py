@@ -18,7 +18,6 @@ from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Arguments, CallEnd, Dropped, Header, ParseEvent, Text
 from dragoman.repair.formats import NAMES, FormatChoice
-from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.formats.kimi_k2 import KIMI_K2
 from dragoman.repair.formats.marker_set import marker_set
 from dragoman.repair.formats.protocol import LeakFormat, named
@@ -122,7 +121,8 @@ CHOICE = FormatChoice((KIMI_K2, TOY))
 BOTH = CHOICE.active("")
 DSML_LS = '<｜DSML｜parameter name="command" string="true">ls</｜DSML｜parameter>'
 CALL = '[[call]]name=bash;command=echo "<x>" [b][[end]]'
-ALL_BUT_JSON = " ".join(NAMES).replace(" json", "")
+ANY = " ".join(name for name in NAMES if name != "claude")
+ALL_BUT_JSON = ANY.replace(" json", "")
 MEANT = '[bash {"command":"echo \\"<x>\\" [b]"}]'
 
 
@@ -175,25 +175,6 @@ def test_after_a_call_text_goes_where_its_format_says(call: str) -> None:
         assert (out.reasoning, out.content, out.calls) == ("", "".join(texts), [])
 
 
-@pytest.mark.parametrize(
-    "beginning",
-    ["<|open|>", "<｜DSML", "<tool_call", "<minimax:", "]<]", "[TOOL_CALLS]", "commentary to="],
-)
-def test_bytes_that_may_hold_a_beginning_are_told_from_those_that_cannot(beginning: str) -> None:
-    formats = ActiveFormats(
-        [LeakFormat("", (beginning,), marker_set((beginning,)), TOY.parser, named())]
-    )
-    written = [json.dumps(beginning, ensure_ascii=ascii_only) for ascii_only in (True, False)]
-    escaped = "".join(f"\\u{ord(character):04X}" for character in beginning)
-    go = beginning.replace("<", "\\u003c").replace(">", "\\u003e")
-    for text in (*written, f'"{escaped}"', f'"{go}"', f'"x{escaped[:6]}{beginning[1:]}"'):
-        assert formats.may_hold_marker(f'{{"content":{text}}}'.encode())
-    for size in range(1, len(beginning)):
-        assert formats.may_hold_marker(json.dumps({"content": f"x{beginning[:size]}"}).encode())
-    clean = '{"content":"a word <b> [x] 1 < 2, commentary, ｜ <|x <toolbox"}'
-    assert not formats.may_hold_marker(clean.encode())
-
-
 def test_of_two_markers_the_first_counts() -> None:
     for text, name in ((f"[[call]]{SECTION}", "[[call]]"), (f"{SECTION}[[call]]", "section_begin")):
         found = BOTH.find(f"a {text}")
@@ -207,7 +188,7 @@ def test_of_two_markers_the_first_counts() -> None:
     ("words", "asked", "replied", "names"),
     [
         ("auto", "moonshotai/Kimi-K3", "", ALL_BUT_JSON),
-        ("auto", "Qwen/Qwen2.5-Coder-32B", "", " ".join(NAMES)),
+        ("auto", "Qwen/Qwen2.5-Coder-32B", "", ANY),
         ("auto", "openai/gpt-5.5", "", "kimi_k2 kimi_k3"),
         ("auto", "z-ai/glm-5.2:free", "router/auto", ALL_BUT_JSON),
         ("auto", "openai/gpt-oss-120b", "", ALL_BUT_JSON),
@@ -217,9 +198,9 @@ def test_of_two_markers_the_first_counts() -> None:
             "MiniMaxAI/MiniMax-M2",
             "kimi_k2 kimi_k3 minimax_m2 minimax_m3 minimax_text",
         ),
-        ("auto", "my-model", "claude-opus-5", "kimi_k2 kimi_k3"),
-        ("auto", "my-model", "", " ".join(NAMES)),
-        ("auto", "meta/llama-4", "kimi-k3", " ".join(NAMES)),
+        ("auto", "my-model", "claude-opus-5", "kimi_k2 kimi_k3 claude"),
+        ("auto", "my-model", "", ANY),
+        ("auto", "meta/llama-4", "kimi-k3", ANY),
         ("all", "kimi-k3", "", " ".join(NAMES)),
         ("mistral, DSML", "kimi-k3", "glm-5", "dsml mistral"),
     ],

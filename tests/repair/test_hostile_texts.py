@@ -49,6 +49,13 @@ HOSTILE = {
     "damaged brackets": ("<|tool_call_start|>[bash(command=#)] ", "my-model"),
     "words in brackets": ("<|tool_call>call:bash{a", "my-model"),
     "an opener without its end": ("[TOOL_CALLS]", "mistral-large"),
+    "inline code": ("`a` ``b` ", "my-model"),
+    "backticks in a value": ('<tool_call>{"name":"bash","arguments":{"command":"`a', "qwen2.5"),
+    "fences": ("```\n", "my-model"),
+    "fences that close nothing": ("~~~ a\n```\n", "my-model"),
+    "lists": ("- a\n", "my-model"),
+    "blank lines": (" \n`\n\n", "my-model"),
+    "signs": ("a <b [c] ", "my-model"),
 }
 
 

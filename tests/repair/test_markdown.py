@@ -61,7 +61,7 @@ def is_open(pieces: list[str]) -> bool:
     code = MarkdownCode()
     for piece in pieces:
         code.feed(piece)
-    return code.is_open()
+    return code.is_open() or bool(code.inline)
 
 
 @pytest.mark.parametrize(("text", "wanted"), CASES, ids=NAMES)

@@ -23,6 +23,7 @@ MODELS = {
     "hermes": "qwen2.5-72b",
     "qwen": "qwen3-coder",
     "glm": "glm-5",
+    "claude": "anthropic/claude-opus-5",
     "minimax_m2": "minimax-m2",
     "minimax_m3": "minimax-m3",
     "harmony": "gpt-oss-20b",

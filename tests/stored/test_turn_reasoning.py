@@ -32,7 +32,7 @@ from dragoman.stored.turn_reasoning import (
 from dragoman.wire.chat_calls import CallDelta
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.reply_reader import MAX_TEXT, ReplyReader, read_reply
-from tests.bridge.converting import cured
+from tests.bridge.converting import cured, drained
 from tests.repair.streams import chunk, read, repair_whole, sse
 from tests.stored.backends import Backend, SqliteBackend
 
@@ -53,15 +53,19 @@ LS = ("functions.bash:0", "bash", '{"command": "ls", "in": 1}')
 CAT = ("functions.bash:1", "bash", '{"command": "cat"}')
 
 
+def history_of(messages: list[Any]) -> History:
+    return drained(History.of(messages))
+
+
 def remember(store: Store, before: list[Json], said: Json, thought: str, now: float) -> None:
     """The reply to `before` has come."""
-    names = History.of(before).names(calls_of(said))
+    names = history_of(before).names(calls_of(said))
     keep(store, OWNER, names=names, text=thought, now=now, used=())
 
 
 def known(store: Store, messages: list[Json], now: float, owner: str = OWNER) -> list[Any]:
     """The reasoning of each message as it would be sent."""
-    lacking = History.of(messages).lacking
+    lacking = history_of(messages).lacking
     made = with_reasoning(messages, lacking, recall(store, owner, names_of(lacking), now))
     return [message.get("reasoning_content") for message in made if message["role"] != "user"]
 
@@ -140,7 +144,7 @@ def test_of_two_turns_with_one_name_the_first_is_kept(backend: Backend) -> None:
 def test_long_arguments_are_not_parsed(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
     store, write = backend.open(), calling(("a", "write", json.dumps({"text": "x" * MAX_PARSED})))
     monkeypatch.setattr(turn_reasoning, "loads", None)
-    names = History.of([user()]).names(calls_of(write))
+    names = history_of([user()]).names(calls_of(write))
     monkeypatch.undo()
     keep(store, OWNER, names=names, text="hm", now=backend.now, used=())
     assert known(store, [user(), write], backend.now) == ["hm"]
@@ -207,7 +211,7 @@ def test_one_call_of_a_turn_does_not_stand_for_another_turn(backend: Backend) ->
 def test_what_an_earlier_version_kept_is_found(backend: Backend, place: int) -> None:
     """It kept the text under a name with the ids of the calls, to which the other names led."""
     store = backend.open()
-    (message,) = History.of([user(), calling(LS)]).lacking
+    (message,) = history_of([user(), calling(LS)]).lacking
     store.put(OWNER, "reasoning:exact", dumps("hm"), backend.now)
     store.put(OWNER, message.names[place], b"reasoning:exact", backend.now)
     assert known(store, [user(), calling(LS)], backend.now) == ["hm"]
@@ -219,7 +223,7 @@ def test_what_an_earlier_version_kept_is_found(backend: Backend, place: int) -> 
 
 def test_the_first_stays_if_an_earlier_version_kept_it(backend: Backend) -> None:
     store = backend.open()
-    (message,) = History.of([user(), calling(LS)]).lacking
+    (message,) = history_of([user(), calling(LS)]).lacking
     store.put(OWNER, "reasoning:exact", dumps("hm"), backend.now)
     store.put(OWNER, message.names[0], b"reasoning:exact", backend.now)
     remember(store, [user()], calling(LS), "again", backend.now)
@@ -232,7 +236,7 @@ def test_what_is_used_is_kept_longer(backend: Backend, shape: Json, earlier: boo
     store = backend.open()
     remember(store, [user()], calling(LS, CAT), "old", backend.now)
     if earlier:
-        (message,) = History.of([user(), calling(LS, CAT)]).lacking
+        (message,) = history_of([user(), calling(LS, CAT)]).lacking
         store.put(OWNER, message.names[0], b"reasoning:exact", backend.now)
         for name in message.names[1:]:
             store.put(OWNER, name, b"reasoning:exact", backend.now)
@@ -240,7 +244,7 @@ def test_what_is_used_is_kept_longer(backend: Backend, shape: Json, earlier: boo
     messages = [user(), shape]
     for number in range(4):
         backend.advance(20 * 86400)
-        history = History.of([*messages, user(f"{number}")])
+        history = history_of([*messages, user(f"{number}")])
         (found,) = recall(store, OWNER, names_of(history.lacking), backend.now)
         assert found and found.text == "old"
         names = history.names([CallDelta(0, "a", "bash", "{}")])
@@ -250,7 +254,7 @@ def test_what_is_used_is_kept_longer(backend: Backend, shape: Json, earlier: boo
 @pytest.mark.parametrize("blob", [b'"hm', b"\xffhm", b"reasoning:\xff", b"", b"3"])
 def test_reasoning_that_is_damaged_is_unknown(backend: Backend, blob: bytes) -> None:
     store = backend.open()
-    (message,) = History.of([user(), calling(LS)]).lacking
+    (message,) = history_of([user(), calling(LS)]).lacking
     for name in message.names:
         store.put(OWNER, name, blob, backend.now)
     assert known(store, [user(), calling(LS)], backend.now) == [None]
@@ -450,7 +454,7 @@ def test_ten_turns_each_begin_with_the_one_before(turns: list[Json], model: str)
             if turn["restart"]:
                 store.close()
                 store = backend.open()
-            history = History.of(messages)
+            history = history_of(messages)
             found = recall(store, OWNER, names_of(history.lacking), backend.now)
             known = with_reasoning(messages, history.lacking, found)
             request = cured({"model": model, "messages": known, "tools": [BASH]}, family).request

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.wire import request_bounds
-from dragoman.wire.json_codec import MAX_NESTING, NotJson
+from dragoman.wire.json_codec import MAX_NESTING, NotJson, loads
 from dragoman.wire.request_bounds import (
     MAX_BODY,
     MAX_ITEMS,
@@ -18,13 +18,15 @@ from dragoman.wire.request_bounds import (
     MAX_VALUES,
     TooLarge,
     check_size,
-    load_request,
+    check_value,
 )
 
 
 def read(body: bytes) -> Any:
     check_size(body)
-    return load_request(body)
+    value = loads(body, checks=False)
+    check_value(value)
+    return value
 
 
 TOOL = {"type": "function", "name": "bash"}

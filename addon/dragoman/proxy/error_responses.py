@@ -1,5 +1,5 @@
-"""Errors that Dragoman answers in an upstream's place, in OpenAI's form; `wire.errors` reads and
-rewrites those of upstreams."""
+"""Errors that Dragoman answers in an upstream's place, in the form of their API; `wire.errors`
+reads and rewrites those of upstreams."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from mitmproxy import http
 
 from ..stored.store import NotOpened, StoreError
 from ..wire.errors import Refused
-from ..wire.json_codec import NotJson
+from ..wire.json_codec import NotJson, dumps
+from ..wire.messages import error_body
 from .content_decoding import MAX_REPLY
 
 logger = logging.getLogger(__name__)
@@ -52,10 +53,14 @@ def not_bridged(part: str) -> http.Response:
     return error_response(400, message, "unsupported_endpoint")
 
 
-def unreachable(error: str) -> http.Response:
+def unreachable(error: str, *, messages: bool = False) -> http.Response:
     """For an upstream that could not be reached, or broke off before its reply was whole; all
-    clients try again after a 502."""
-    return error_response(502, f"The upstream gave no answer: {error}", "upstream_unreachable")
+    clients try again after a 502.  `messages`: to a request of Anthropic's API."""
+    message = f"The upstream gave no answer: {error}"
+    if messages:
+        body = dumps(error_body(message))
+        return http.Response.make(502, body, {"content-type": "application/json"})
+    return error_response(502, message, "upstream_unreachable")
 
 
 def too_large() -> http.Response:

@@ -9,7 +9,8 @@ from typing import Any
 
 from mitmproxy import http
 
-from ..wire.request_bounds import BYTES, MAX_BODY, TooLarge, check_size, load_request
+from ..wire.json_codec import loads
+from ..wire.request_bounds import BYTES, MAX_BODY, TooLarge, check_size, check_value
 from .content_decoding import MAX_REPLY, CutOffError, TooLargeError, decode
 
 EVENT_STREAM = "text/event-stream"
@@ -55,11 +56,13 @@ async def request_body(request: http.Request) -> bytes:
 
 
 async def request_value(body: bytes) -> Any:
-    """The JSON value of a request's body.  Others have their turn before and after it is read.
-    Raises `TooLarge` and `NotJson`."""
+    """The JSON value of a request's body.  Others have their turn after each step.  Raises
+    `TooLarge` and `NotJson`."""
     check_size(body)
     await asyncio.sleep(0)
-    value = load_request(body)
+    value = loads(body, checks=False)
+    await asyncio.sleep(0)
+    check_value(value)
     await asyncio.sleep(0)
     return value
 

@@ -34,9 +34,10 @@ _METHODS = {
 class Route:
     """What a request is for."""
 
-    api: Literal["chat", "responses", "upgrade", "unserved", ""]
-    """A chat completion; a response, or something about one; a WebSocket of the Responses API; a
-    part of it that no chat upstream has; or anything else, by its path or its method."""
+    api: Literal["chat", "messages", "responses", "upgrade", "unserved", ""]
+    """A chat completion; a message; a response, or something about one; a WebSocket of the
+    Responses API; a part of it that no chat upstream has; or anything else, by its path or its
+    method."""
     base: str
     """The path before what this module knows of it, without query."""
     response_id: str = ""
@@ -59,8 +60,8 @@ class Route:
 
     @property
     def gives_turn(self) -> bool:
-        """Whether the reply is a chat completion or a response."""
-        return self.api == "chat" or self.gives_response
+        """Whether the reply is a chat completion, a message or a response."""
+        return self.api in ("chat", "messages") or self.gives_response
 
 
 def route_of(request: http.Request) -> Route:
@@ -78,6 +79,8 @@ def route_of(request: http.Request) -> Route:
         return Route("unserved", unserved["base"], action=unserved["verb"] or unserved["noun"])
     if other := found or unserved:
         return Route("", other["base"])
+    if is_messages(request):
+        return Route("messages", path.rstrip("/").removesuffix("/messages"))
     base = path.rstrip("/").removesuffix("/chat/completions")
     return Route("chat" if is_chat(request) else "", base)
 
@@ -86,6 +89,18 @@ def is_chat(request: http.Request) -> bool:
     """Whether this asks for a chat completion."""
     path = request.path.partition("?")[0]
     return request.method == "POST" and path.rstrip("/").endswith("/chat/completions")
+
+
+def is_messages(request: http.Request) -> bool:
+    """Whether this asks for a message, in Anthropic's API."""
+    path = request.path.partition("?")[0].rstrip("/")
+    versioned = "anthropic-version" in request.headers
+    return request.method == "POST" and path.endswith("/v1/messages") and versioned
+
+
+def is_anthropic(request: http.Request) -> bool:
+    """Whether its host is Anthropic's own."""
+    return request.pretty_host.lower() == "api.anthropic.com"
 
 
 def is_self_test(request: http.Request) -> bool:

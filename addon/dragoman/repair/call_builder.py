@@ -10,6 +10,7 @@ as text and natively, is one (`RepeatedCalls`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import StringIO
 from typing import Any
 
 from ..notes import Evidence
@@ -51,7 +52,7 @@ class CallBuilder:
         self._numbers: dict[str, int] = {}
         self._renumbers = False
         self.repeated = RepeatedCalls[Piece](evidence)
-        self.latest = RepeatedCall[Piece]("", leaked=True)
+        self.latest: RepeatedCall[Piece] = RepeatedCall("", True, StringIO(), ended=True)
         """The leaked call that came last."""
         self.repaired = 0
         """Leaked calls so far."""
@@ -198,14 +199,21 @@ def more_arguments(index: int, text: str) -> Delta:
     return {"index": index, "function": {"arguments": text}}
 
 
+def only_arguments(delta: Delta) -> tuple[Any, Any] | None:
+    """The index and the arguments of a delta that has nothing else; None for any other."""
+    function = delta.get("function")
+    if not (delta.keys() == {"index", "function"} and isinstance(function, dict)):
+        return None
+    return (delta["index"], function["arguments"]) if function.keys() == {"arguments"} else None
+
+
 def _joined(deltas: list[Delta]) -> list[Delta]:
     """The same, with arguments alone in the delta of their call before them."""
     runs: list[tuple[Delta, list[str]]] = []
     for delta in deltas:
-        first, function = runs[-1][0] if runs else {}, delta.get("function") or {}
-        alone = delta.keys() == {"index", "function"} and function.keys() == {"arguments"}
-        if alone and first.get("function") and first["index"] == delta["index"]:
-            runs[-1][1].append(function["arguments"])
+        first, more = runs[-1][0] if runs else {}, only_arguments(delta)
+        if more is not None and first.get("function") and first["index"] == more[0]:
+            runs[-1][1].append(more[1])
         else:
             runs.append((delta, []))
     return [_with_more(first, others) if others else first for first, others in runs]

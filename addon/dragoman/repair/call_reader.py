@@ -103,7 +103,7 @@ class Candidate:
     @property
     def quoted_in_text(self) -> bool:
         """Whether it is in code, or may be in code that its line closes."""
-        return self.until_end or (self.quotation is not None and self.quotation.inline > 0)
+        return self.until_end or (self.quotation is not None and bool(self.quotation.inline))
 
     @property
     def why_text(self) -> str:

@@ -15,11 +15,12 @@ from typing import Any, Literal
 from ..notes import Evidence
 from ..wire.chat_calls import CallDelta
 from ..wire.chat_delta import NOT_ONLY, only_arguments, only_text
+from ..wire.chat_end import error_frame
 from ..wire.chat_text import CONTENT, Passage
 from ..wire.errors import read_error
 from ..wire.json_codec import Json, NotJson, dumps, loads, string
 from ..wire.same_frames import SameFrames, with_arguments
-from ..wire.sse import BLANK_LINE_ENDS, Frame, encode_chunk
+from ..wire.sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, encode_chunk
 from .call_builder import more_arguments
 from .declared_tools import DeclaredTools
 from .events import ScanEvent
@@ -45,6 +46,8 @@ class ChatStreamRepair:
 
     unfinished = False
     """A stream of this API says how it ends."""
+    heartbeat = HEARTBEAT
+    error = staticmethod(error_frame)
 
     def __init__(self, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int) -> None:
         self._policy = policy
@@ -104,7 +107,8 @@ class ChatStreamRepair:
         """The model that the reply names may add formats to those looked for."""
         if not self._has_model and (model := string(chunk.get("model"))):
             self._has_model = True
-            self._queue.set_model(model, self._policy.formats.active(self._model_asked_for, model))
+            self._queue.model = model
+            self._queue.formats = self._policy.formats.active(self._model_asked_for, model)
 
     def _learn(self, frame: Frame, chunk: Json) -> tuple[tuple[str, ...], str]:
         """The fields of the one text of a chunk, and the text; no fields if it is the arguments of
@@ -187,8 +191,12 @@ class ChatStreamRepair:
         sent = choice.natives.take([call])
         if len(sent) == 1 and sent[0] is call:
             return [frame]
-        part = Part(0, choice, natives=sent, finish=value.get("finish_reason"), changed=True)
-        self._queue.add(WaitingFrame(frame, chunk, [part]))
+        waiting = WaitingFrame(frame, chunk)
+        finish = value.get("finish_reason")
+        waiting.parts.append(
+            Part(waiting, choice, value["delta"], finish=finish, natives=sent, changed=True)
+        )
+        self._queue.add(waiting)
         return self._queue.leave()
 
     # Any other frame
@@ -243,7 +251,7 @@ class ChatStreamRepair:
         in_calls = [choice.scanner.in_call for choice in self._queue.choices]
         self._end_choices(lambda scanner: scanner.close(whole=done), whole=done)
         for choice, in_call in zip(self._queue.choices, in_calls, strict=True):
-            if not choice.finished and (choice.called or in_call):
+            if not choice.finished and (choice.calls.repaired or in_call):
                 choice.finished = True
                 finish = "length" if in_call else "tool_calls"
                 self._evidence.note("added finish_reason", finish)
@@ -258,15 +266,16 @@ class ChatStreamRepair:
     def _end_choices(self, end: Callable[[Scanner], list[ScanEvent]], *, whole: bool) -> None:
         """The last of every choice, after all that waits; a frame for it may be missing."""
         for choice in self._queue.choices:
-            part = Part(0, choice)
+            part = Part(WaitingFrame(Frame(b"")), choice, {})
             choice.end(part, end, whole=whole)
-            self._append([added_chunk(choice.latest, delta) for delta in part.left])
+            deltas = part.deltas(self._policy)
+            self._append([added_chunk(choice.latest, delta) for delta in deltas])
 
     @property
     def _will_add(self) -> bool:
         """Whether frames of our own are added at the end of the stream."""
         return any(
-            choice.scanner.in_call or (choice.called and not choice.finished)
+            choice.scanner.in_call or (choice.calls.repaired and not choice.finished)
             for choice in self._queue.choices
         )
 

@@ -38,7 +38,7 @@ from ..wire.chat_text import (
 )
 from ..wire.json_codec import Json, array
 from ..wire.sse import Frame, encode_chunk
-from .call_builder import CallBuilder
+from .call_builder import CallBuilder, Delta, more_arguments, only_arguments
 from .call_rule import rules_for
 from .declared_tools import DeclaredTools
 from .events import CallEnd, Dropped, LeftAsText, ScanEvent, Text
@@ -78,19 +78,12 @@ class Choice:
     """Those that carry the text now."""
     length: int = 0
     """Characters of the text so far."""
-    decided: int = 0
-    """Up to where it is known what becomes of it."""
     role_sent: bool = False
     finished: bool = False
     _parts: deque[Part] = field(default_factory=deque)
     """Those with text that is not decided."""
     _cut: bool = False
     """Whether a call was cut off."""
-
-    @property
-    def called(self) -> bool:
-        """Whether a call was made of text."""
-        return self.calls.repaired > 0
 
     def read(self, part: Part, passages: list[Passage]) -> None:
         """The texts of a frame."""
@@ -100,6 +93,7 @@ class Choice:
                 self.fields = passage.fields
             if not part.came:
                 self._parts.append(part)
+                part.waiting.open += 1
             passage.begin = self.length
             part.came.append(passage)
             self.length += len(passage.text)
@@ -112,7 +106,7 @@ class Choice:
             part, lambda scanner: scanner.close(whole=is_whole(reason)), whole=is_whole(reason)
         )
         cut = self._cut or self.scanner.cut_in_header
-        part.finish = self.policy.finish_after(reason, called=self.called, cut=cut)
+        part.finish = self.policy.finish_after(reason, called=self.calls.repaired > 0, cut=cut)
         part.changed |= part.finish != reason
         self.finished = True
 
@@ -125,32 +119,25 @@ class Choice:
 
     def decide(self) -> None:
         """Text was read: see up to where it is decided."""
-        self.decided = self.length - self.scanner.undecided
-        while self._parts and self._parts[0].end <= self.decided:
-            self._parts.popleft()
+        decided = self.length - self.scanner.undecided if self._parts else 0
+        while self._parts and self._parts[0].end <= decided:
+            self._parts.popleft().waiting.open -= 1
 
     def _place(self, part: Part, events: list[ScanEvent]) -> None:
         """What the scanner has found.  All but text goes to this part, which completed it, or to
         that of the next text, if that is before it."""
-        if not events:
-            return
-        starts = iter([event.start for event in events if isinstance(event, Text)])
-        owner = self._owner(next(starts, None), part)
+        starts = [event.start for event in reversed(events) if isinstance(event, Text)]
         for event in events:
             if isinstance(event, Text):
                 self._place_text(part, event)
-                owner = self._owner(next(starts, None), part)
+                starts.pop()
             elif isinstance(event, Dropped | LeftAsText):
                 note_piece(self.evidence, event)
             else:
+                at = starts[-1] if starts else self.length
+                owner = next((each for each in self._parts if each.end > at), part)
                 owner.add_calls(self.calls.deltas_of(event))
                 self._cut = self._cut or (isinstance(event, CallEnd) and event.cuts_call)
-
-    def _owner(self, start: int | None, current: Part) -> Part:
-        """The part with the text at this place; the current one if there is none."""
-        if start is None:
-            return current
-        return next((part for part in self._parts if part.end > start), current)
 
     def _place_text(self, current: Part, piece: Text) -> None:
         """Give text back to the parts that it came with."""
@@ -158,125 +145,117 @@ class Choice:
         waits = first.came[0].begin if first else piece.start + len(piece.text)
         if waits > piece.start:  # text that looked like a header: its frames have left, this waits
             rest = piece.text[: waits - piece.start]
-            fields = self.policy.fields_of(piece, self.fields)
-            (first or current).add(dict.fromkeys(fields, rest))
+            (first or current).add(self.policy.fields_of(piece, self.fields), rest)
         for part in self._parts:
             for received, text in by_passage(piece.start, piece.text, part.came):
                 begins_before = piece.start < part.came[0].begin
                 ends_after = piece.start + len(piece.text) > part.end
                 part.stays |= begins_before or ends_after or piece.kind is not None
-                part.add(dict.fromkeys(self.policy.fields_of(piece, received), text))
+                part.add(self.policy.fields_of(piece, received), text)
+
+
+Left = tuple[tuple[str, ...], str] | Delta
+"""A text with its fields, or the delta of a call."""
 
 
 @dataclass(slots=True, eq=False)
 class Part:
     """What a frame has of one choice, and what becomes of it."""
 
-    position: int
-    """The choice's in the chunk."""
+    waiting: WaitingFrame
     choice: Choice
+    original: Json
+    """The delta of the choice, or its message, which has the same fields."""
+    position: int = 0
+    """The choice's in the chunk."""
+    whole: bool = False
+    """Whether it is a message."""
+    finish: object = None
+    natives: list[Json] | None = None
+    """What leaves of the upstream's own calls."""
+    changed: bool = False
+    """Whether its calls or its finish reason have changed."""
     came: list[Passage] = field(default_factory=list)
     """Its texts."""
     end: int = 0
     """Where the last of them ends in the choice's text."""
-    left: list[Json] = field(default_factory=list)
-    """The deltas with what became of these, and the leaked calls that they completed."""
-    natives: list[Json] | None = None
-    """What leaves of the upstream's own calls."""
-    finish: object = None
-    changed: bool = False
-    """Whether its calls or its finish reason have changed."""
+    left: list[Left] = field(default_factory=list)
+    """What became of these, and the deltas of the leaked calls that they completed."""
     stays: bool = False
     """Whether its text stays in its fields if there is a call beside it: its format says what kind
     of text it is, or some of it belongs to a marker that is text, the rest of which is in another
     frame."""
 
     @property
-    def is_open(self) -> bool:
-        return self.end > self.choice.decided
-
-    @property
     def has_changed(self) -> bool:
-        return self.changed or self.left != [
-            dict.fromkeys(passage.fields, passage.text) for passage in self.came
-        ]
+        return self.changed or self.left != [(each.fields, each.text) for each in self.came]
 
-    def add(self, delta: Json) -> None:
-        """Append a delta, joining text with text and arguments with arguments."""
-        last = self.left[-1] if self.left else {}
-        if last.keys() != delta.keys():
-            self.left.append(delta)
-        elif "tool_calls" not in delta:
-            for name, text in delta.items():
-                last[name] += text
-        elif _continues(last["tool_calls"], delta["tool_calls"]):
-            function = delta["tool_calls"][0]["function"]
-            last["tool_calls"][0]["function"]["arguments"] += function["arguments"]
+    def add(self, fields: tuple[str, ...], text: str) -> None:
+        """Append a text."""
+        last = self.left[-1] if self.left else None
+        if isinstance(last, tuple) and last[0] == fields:
+            self.left[-1] = fields, last[1] + text
         else:
-            self.left.append(delta)
+            self.left.append((fields, text))
 
-    def add_calls(self, deltas: list[Json]) -> None:
+    def add_calls(self, deltas: list[Delta]) -> None:
+        """Append deltas of calls, joining arguments with arguments."""
         for delta in deltas:
-            self.add({"tool_calls": [delta]})
+            last, before = self.left[-1] if self.left else (), None
+            if (more := only_arguments(delta)) is not None and isinstance(last, dict):
+                before = only_arguments(last)
+            if more is None or before is None or before[0] != more[0]:
+                self.left.append(delta)
+            else:
+                self.left[-1] = more_arguments(more[0], before[1] + more[1])
 
-    def deltas(self, original: Json, policy: Policy) -> list[Json]:
-        """The deltas that replace its texts.  Beside a call, text goes to `content` (the
-        specification), unless it is blank or `stays`."""
-        deltas = self.left
-        if not deltas:
-            return []
-        if self.choice.called and policy.moves and not self.stays and self._lost_text:
-            deltas = [
-                dict.fromkeys(CONTENT, text) if text and text.strip() else delta
-                for delta, text in ((delta, _text_of(delta)) for delta in deltas)
-            ]
-        return [
-            delta
-            if "tool_calls" in delta
-            else {name: written(name, text, original.get(name)) for name, text in delta.items()}
-            for delta in deltas
-        ]
+    def deltas(self, policy: Policy) -> list[Json]:
+        """The deltas that replace its texts.  Beside a call, what is left of a text goes to
+        `content` (the specification), unless it is blank or `stays`."""
+        moves = bool(self.came and self.choice.calls.repaired and policy.moves and not self.stays)
+        if moves:
+            texts = self.texts()
+            moves = not all(texts.get(each.fields) == each.text for each in self.came)
+        deltas: list[Json] = []
+        for left in self.left:
+            if isinstance(left, dict):
+                deltas.append({"tool_calls": [left]})
+            else:
+                fields, text = left
+                fields = CONTENT if moves and text.strip() else fields
+                get = self.original.get
+                deltas.append({name: written(name, text, get(name)) for name in fields})
+        return deltas
 
-    def message(self, original: Json) -> Json:
-        """The whole message that replaces `original`."""
-        texts = {passage.fields: list[str]() for passage in self.came}
+    def texts(self) -> dict[tuple[str, ...], str]:
+        """What left as text, by its fields."""
+        texts: dict[tuple[str, ...], str] = {}
+        for left in self.left:
+            if isinstance(left, tuple):
+                texts[left[0]] = texts.get(left[0], "") + left[1]
+        return texts
+
+    def message(self) -> Json:
+        """The whole message that replaces the `original`."""
         calls = [*(self.natives or ())]
-        for delta in self.left:
-            if text := _text_of(delta):
-                texts.setdefault(tuple(delta), []).append(text)
-            for call in delta.get("tool_calls", ()):
-                if "id" in call:
-                    calls.append({name: call[name] for name in ("id", "type", "function")})
-                else:
-                    function = calls[-1]["function"]
-                    arguments = function["arguments"] + call["function"]["arguments"]
-                    calls[-1] = {**calls[-1], "function": {**function, "arguments": arguments}}
-        message = {**original}
-        for fields, pieces in texts.items():
+        for call in self.left:
+            if isinstance(call, tuple):
+                continue
+            if "id" in call:
+                calls.append({name: call[name] for name in ("id", "type", "function")})
+            else:
+                function = calls[-1]["function"]
+                arguments = function["arguments"] + call["function"]["arguments"]
+                calls[-1] = {**calls[-1], "function": {**function, "arguments": arguments}}
+        message = {**self.original}
+        for fields, text in ({each.fields: "" for each in self.came} | self.texts()).items():
             for name in fields:
-                message[name] = rewritten(name, "".join(pieces), message.get(name))
+                message[name] = rewritten(name, text, message.get(name))
         if calls or self.natives is not None:
             message["tool_calls"] = calls
         if calls:
             message["content"] = message.get("content") or None
         return message
-
-    @property
-    def _lost_text(self) -> bool:
-        """Whether some of its text did not leave in its fields."""
-        texts: dict[tuple[str, ...], str] = {}
-        for delta in self.left:
-            if text := _text_of(delta):
-                texts[tuple(delta)] = texts.get(tuple(delta), "") + text
-        return any(texts.get(each.fields, "") != each.text for each in self.came)
-
-
-def _text_of(delta: Json) -> str:
-    return "" if "tool_calls" in delta else next(iter(delta.values()))
-
-
-def _continues(one: list[Json], other: list[Json]) -> bool:
-    return "id" not in one[0] and "id" not in other[0] and one[0]["index"] == other[0]["index"]
 
 
 @dataclass(slots=True, eq=False)
@@ -286,23 +265,12 @@ class WaitingFrame:
     frame: Frame
     chunk: Json | None = None
     parts: list[Part] = field(default_factory=list)
-    only_text: bool = False
-    """Whether its delta has nothing but a text, and perhaps a role."""
+    open: int = 0
+    """How many of them have text that is not decided."""
+    says_more: bool = True
+    """Whether it has more than texts."""
     replaced: list[Frame] | None = None
     """What is sent in its place, if that is known."""
-
-    @property
-    def is_open(self) -> bool:
-        for part in self.parts:  # noqa: SIM110 - a generator costs more
-            if part.end > part.choice.decided:
-                return True
-        return False
-
-
-def _only(delta: Json) -> CallDelta | None:
-    """The delta of a call, if this says nothing else."""
-    call = read_delta(delta["tool_calls"][0]) if "tool_calls" in delta else None
-    return None if call is None or call.silent else call
 
 
 class FrameQueue:
@@ -320,8 +288,10 @@ class FrameQueue:
         self._policy = policy
         self._evidence = evidence
         self._now = now
-        self._formats = formats
-        self._model = ""
+        self.formats = formats
+        """Those that are looked for in choices to come."""
+        self.model = ""
+        """That of the reply."""
         self._made: set[str] = set()
         """See `CallBuilder`."""
         self._choices: dict[int, Choice] = {}
@@ -335,10 +305,6 @@ class FrameQueue:
 
     # Frames in
 
-    def set_model(self, model: str, formats: ActiveFormats) -> None:
-        """The reply has named its model; in choices to come these formats are looked for."""
-        self._model, self._formats = model, formats
-
     def choice_of(self, value: object, position: int) -> Choice | None:
         """The choice at a position of a chunk; None if it is invalid, or one too many."""
         if not isinstance(value, dict):
@@ -347,10 +313,10 @@ class FrameQueue:
         if index not in self._choices:
             if len(self._choices) >= MAX_CHOICES:
                 return None
-            rules = rules_for(self._tools, self._model)
+            rules = rules_for(self._tools, self.model)
             calls = CallBuilder(self._evidence, self._now, self._tools, self._made)
-            natives = NativeCalls(self._tools, calls, self._formats, self._evidence)
-            scanner = Scanner(self._tools, rules, self._formats)
+            natives = NativeCalls(self._tools, calls, self.formats, self._evidence)
+            scanner = Scanner(self._tools, rules, self.formats)
             chunk = {"object": "chat.completion.chunk", "choices": [{"index": index}]}
             choice = Choice(index, scanner, calls, natives, self._policy, self._evidence, chunk)
             self._choices[index] = choice
@@ -360,10 +326,14 @@ class FrameQueue:
         """Read a frame that has one choice with one text, and nothing else (`only_text`)."""
         if len(frame.raw) <= MAX_METADATA:
             choice.latest = chunk
-        part = Part(0, choice, finish=chunk["choices"][0].get("finish_reason"))
+        (value,) = chunk["choices"]
+        delta = value["delta"]
+        waiting = WaitingFrame(frame, chunk, says_more=bool(chunk.get("usage") or "role" in delta))
+        part = Part(waiting, choice, delta, finish=value.get("finish_reason"))
+        waiting.parts.append(part)
         choice.read(part, [text])
         choice.decide()
-        self.add(WaitingFrame(frame, chunk, [part], only_text=True))
+        self.add(waiting)
 
     def read(self, frame: Frame, chunk: Json) -> None:
         """Read a frame with any choices."""
@@ -373,7 +343,12 @@ class FrameQueue:
                 continue
             if len(frame.raw) <= MAX_METADATA:
                 choice.latest = {**chunk, "choices": [value]}
-            part, delta, whole = Part(position, choice), delta_of(value), is_whole_choice(value)
+            whole = isinstance(value.get("message"), dict) and not isinstance(
+                value.get("delta"), dict
+            )
+            delta = value.get("message" if whole else "delta")
+            delta = delta if isinstance(delta, dict) else {}
+            part = Part(waiting, choice, delta, position, whole, value.get("finish_reason"))
             waiting.parts.append(part)
             natives = array(delta.get("tool_calls"))
             if natives and whole:  # so is each of them, and what leaks may repeat one
@@ -384,7 +359,6 @@ class FrameQueue:
                 if sum(each.natives.remembered for each in self.choices) > MAX_REMEMBERED:
                     self.too_much = "too many calls"
             part.changed = part.natives is not None and part.natives != natives
-            part.finish = value.get("finish_reason")
             if part.finish or whole:  # some hosts send "" for none
                 choice.finish(part, part.finish)
             choice.decide()
@@ -407,25 +381,28 @@ class FrameQueue:
         choices = [*waiting.chunk["choices"]]
         for part in waiting.parts:
             value = choices[part.position]
-            if is_whole_choice(value) and part.has_changed:
-                new = {"message": part.message(value["message"]), "finish_reason": part.finish}
+            if part.whole and part.has_changed:
+                new = {"message": part.message(), "finish_reason": part.finish}
                 choices[part.position] = value | new
         return {**waiting.chunk, "choices": choices}
 
     def leave(self) -> list[Frame]:
         """What is sent now; all of that or, if a fault comes in between, nothing.  Where several
         choices run, frames of the others wait for an open one only up to a limit."""
-        waiting, at = self.waiting, 0
-        while at < len(waiting) and not waiting[at].is_open:
-            at += 1
-        leaving, after = waiting[:at], len(waiting) - at
+        waiting, count = self.waiting, 0
+        while count < len(waiting) and not waiting[count].open:
+            count += 1
+        leaving, after = waiting[:count], len(waiting) - count
         if len(self._choices) > 1 and after > MAX_AFTER_OPEN and after % MAX_AFTER_OPEN == 1:
-            leaving = [each for each in waiting if not each.is_open]
+            leaving = [each for each in waiting if not each.open]
         sent, changed = list[Frame](), self.changed
         for each in leaving:
-            frames = self._written(each)
-            changed = changed or len(frames) != 1 or frames[0] is not each.frame
-            sent += frames
+            if each.says_more or each.parts[0].left:
+                frames = self._written(each)
+                changed = changed or len(frames) != 1 or frames[0] is not each.frame
+                sent += frames
+            else:  # all of its text is of a call
+                changed = True
         if len(leaving) == len(waiting):
             self.waiting, self._size = [], 0
         elif leaving:
@@ -444,28 +421,22 @@ class FrameQueue:
         """The frames that replace a decided one: itself, if nothing changed."""
         if waiting.replaced is not None:
             return waiting.replaced
-        parts, chunk = waiting.parts, waiting.chunk
-        if chunk is None:
-            return [waiting.frame]
-        says_more = chunk.get("usage") or not waiting.only_text
-        says_more = says_more or "role" in chunk["choices"][0]["delta"]
-        if not (says_more or parts[0].left):
-            return []
-        if not any(part.has_changed for part in parts):
-            return [waiting.frame]
-        written, others = list[Frame](), waiting.frame.other_lines
+        parts, chunk, frame = waiting.parts, waiting.chunk, waiting.frame
+        if chunk is None or not any(part.has_changed for part in parts):
+            return [frame]
+        written, others = list[Frame](), frame.other_lines
         for part in parts:
-            original, choice = delta_of(chunk["choices"][part.position]), part.choice
-            for delta in part.deltas(original, self._policy):
-                first = "role" in original and not choice.role_sent
-                role = {"role": original["role"]} if first else {}
-                choice.role_sent |= first
-                new = encode_chunk(with_delta(chunk, role | delta, position=part.position), others)
+            choice = part.choice
+            for delta in part.deltas(self._policy):
+                if "role" in part.original and not choice.role_sent:
+                    choice.role_sent = True
+                    delta = {"role": part.original["role"], **delta}  # noqa: PLW2901
+                new = encode_chunk(with_delta(chunk, delta, position=part.position), others)
                 if not (choice.finished or choice.index or any(map(chunk.get, NOT_ONLY))):
-                    new.only = _only(delta)
+                    new.only = read_call(delta)
                 written.append(new)
                 others = b""
-        if says_more and (rest := self._rest(parts, chunk)):
+        if waiting.says_more and (rest := self._rest(parts, chunk)):
             written.append(encode_chunk(rest, others))
         return written
 
@@ -479,7 +450,7 @@ class FrameQueue:
                 choices.append(value)
                 says_something = True
                 continue
-            delta = delta_of(value)
+            delta = part.original
             texts = {name for passage in part.came for name in passage.fields}
             kept = {name: member for name, member in delta.items() if name not in {*texts, "role"}}
             kept |= {name: more for name in texts if (more := without_text(name, delta[name]))}
@@ -489,21 +460,16 @@ class FrameQueue:
             if "role" in delta and not part.choice.role_sent:
                 kept = {"role": delta["role"], **kept}
                 part.choice.role_sent = says_something = True
-            name = "message" if is_whole_choice(value) else "delta"
+            name = "message" if part.whole else "delta"
             rest = {**value, name: kept, "finish_reason": part.finish}
             choices.append(_without_logprobs(rest))
         return {**chunk, "choices": choices} if says_something else None
 
 
-def is_whole_choice(choice: Json) -> bool:
-    """Whether the choice has a whole message, as those of a reply that is not streamed."""
-    return isinstance(choice.get("message"), dict) and not isinstance(choice.get("delta"), dict)
-
-
-def delta_of(choice: Json) -> Json:
-    """The delta of a choice, or its message, which has the same fields."""
-    delta = choice.get("message" if is_whole_choice(choice) else "delta")
-    return delta if isinstance(delta, dict) else {}
+def read_call(delta: Json) -> CallDelta | None:
+    """The delta of a call, if this says nothing else."""
+    call = read_delta(delta["tool_calls"][0]) if "tool_calls" in delta else None
+    return None if call is None or call.silent else call
 
 
 def with_delta(chunk: Json, delta: Json, finish: str | None = None, *, position: int = 0) -> Json:

@@ -20,16 +20,23 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_PREFIX_LIMIT = 80
-"""Characters in front of a fence; a line that begins with more begins with none."""
+MAX_FENCE_LINES = 4096
+"""Lines of one text that open a fence, or may; after so many, all that comes counts as code."""
+MAX_TICKS = 256
+"""Backticks of one line, likewise."""
+_HEAD = 128
+"""Characters of a line in which a fence may begin it."""
+_LINE_LIMIT = 4096
+"""Characters of a line, its beginning and its end, in which runs are looked for."""
 _INFO_LIMIT = 80
 """Characters of the word after a fence, which names a language."""
+_LINES_BEFORE = 32
+"""Lines before an indented one that are looked at."""
 
-_OPENS = re.compile(r"(?:[ \t\r>]|[-*+][ \t]|\d{1,9}[.)][ \t])*\Z")
-_CLOSES = re.compile(r"[ \t\r>]*\Z")
-_INFO = re.compile(r"[ \t]*+[^\s`]*+[ \t\r]*+\Z")
-_TOKENS = re.compile(r"(?<=\n)(?:[^\s`~*+\d-][^`~\n]*+\n)++|`+|~+|\n|[^`~\n]+")
-"""Plain lines are one token: they begin with a letter or the like, and have no run."""
+_FENCE_RUN = re.compile(r"[`~](?:(?<=`)``|(?<=~)~~)")
+_BEGINS = re.compile(r"(?:[ \t\r>]|[-*+][ \t]|\d{1,9}[.)][ \t]){0,80}+(`{3,}+|~{3,}+)")
+_ENDS = re.compile(r"[`~][ \t]*+[^\s`~]*+[ \t\r]*+\Z")
+_CLOSES = re.compile(r"[ \t\r>]{0,80}+(`{3,}+|~{3,}+)[ \t\r>]*+")
 
 _QUOTED_LINE = re.compile(r" {0,3}>(?:[ \t\r]|\Z)")
 _INDENT = re.compile(r"[ \t]*")
@@ -50,7 +57,7 @@ _QUOTED = re.compile(r'(?<![0-9])"(?=\S|\s*\Z)[^"]*("?)')
 before a blank it closes."""
 _OPENING_MARK = re.compile(r"""(?:^|[\s(\[{:=,–—-])(['‘‹])\Z""")
 _SINGLE_MARKS = {"'": "'", "‘": "’", "‹": "›"}
-_OPENING = re.compile(f'["`<{"".join([*_MARKS, *_SINGLE_MARKS])}]')
+_OPENING = re.compile(f'["`{"".join([*_MARKS, *_SINGLE_MARKS])}]|<(?:pre|code)', re.IGNORECASE)
 _CLOSING_TAGS = re.compile(r"(?:\s*</[\w:-]{1,40}>)*\s*")
 _CLOSING_TAG_SO_FAR = re.compile(r"<(?:/[\w:-]{0,40})?")
 AFTER_LIMIT = 2048
@@ -66,8 +73,8 @@ class Quotation:
     calls are indented as much."""
     line: bool = False
     """Whether the line is quoted (``>``), as the calls are if all their lines are."""
-    inline: int = 0
-    """The length of a run that opens inline code in this line, if another closes it there."""
+    inline: tuple[int, ...] = ()
+    """The lengths of runs in this line one of which opens inline code, if another closes it."""
     closers: tuple[str, ...] = ()
     """Marks whose other half is before the place: the calls are quoted if one of them follows
     right after, or after closing tags, or, if it ends an HTML element itself, at all."""
@@ -75,7 +82,7 @@ class Quotation:
     """Whether the calls have been compared (`within`)."""
 
     def __bool__(self) -> bool:
-        return self.by_lines or self.inline > 0 or bool(self.closers)
+        return self.by_lines or bool(self.inline or self.closers)
 
     @property
     def in_element(self) -> bool:
@@ -85,7 +92,7 @@ class Quotation:
     @property
     def by_lines(self) -> bool:
         """Whether the text of the calls may show that they are quoted, or are not."""
-        return not self.read and (self.indent > 0 or self.line or self.inline > 0)
+        return not self.read and bool(self.indent or self.line or self.inline)
 
     def within(self, calls: str, *, over: bool) -> Quotation | None:
         """How the calls may still be quoted if this is their text, or, if they are not `over`, its
@@ -93,14 +100,14 @@ class Quotation:
         first is, or the run that closes inline code follows a tag, which is then quoted alone."""
         first, *others = calls.split("\n")
         first = first if others or over else first.rstrip("`")
-        if self.inline and any(len(run) == self.inline for run in _AFTER_TAG.findall(first)):
+        if self.inline and any(len(run) in self.inline for run in _AFTER_TAG.findall(first)):
             return None
         lines = [line for line in others if line.strip()]
         indent = self.indent if all(_width(line) >= self.indent for line in lines) else 0
         line = self.line and all(_QUOTED_LINE.match(line) for line in lines)
         if over and (indent or line):
             return None
-        return Quotation(indent, line, 0 if others else self.inline, self.closers, over)
+        return Quotation(indent, line, () if others else self.inline, self.closers, over)
 
     def holds(self, after: str, *, ended: bool) -> bool | None:
         """Whether the calls are quoted by marks, or by the rest of their line, if this text comes
@@ -111,80 +118,87 @@ class Quotation:
             return True
         line, line_end, _ = after.partition("\n")
         line = line if line_end or ended else line.rstrip("`")
-        if self.inline and any(len(run) == self.inline for run in _TICKS.findall(line)):
+        if self.inline and any(len(run) in self.inline for run in _TICKS.findall(line)):
             return True
-        waits = bool(ends) or (self.inline > 0 and not line_end)
+        waits = bool(ends) or bool(self.inline and not line_end)
         waits = waits or any(mark.startswith(bare) for mark in self.closers)
         waits = waits or (bool(self.closers) and _CLOSING_TAG_SO_FAR.fullmatch(bare) is not None)
         return None if waits and not ended else False
 
 
 class MarkdownCode:
-    """Follows one text; `is_open` says whether what comes next is quoted."""
+    """Follows one text; `is_open` and `inline` say whether what comes next is quoted."""
 
     def __init__(self) -> None:
         self._fence = ""
-        """The run that opened the fence we are in."""
-        self._inline = 0
-        """The length of the run that opened the inline code we are in."""
-        self._run = ""
-        """The run of one character in which the text ends, which may still grow."""
+        """The run that opened the fence in which the line begins."""
+        self._fence_lines = 0
+        """See `MAX_FENCE_LINES`."""
         self._line = ""
-        """How the line begins, as far as that matters."""
-        self._length = 0
-        """Characters of the line so far, up to a limit."""
-        self._mark = ""
-        """A run that opened a fence if its line ends well, or closes one if it ends bare."""
-        self._after = ""
-        """What followed that run."""
+        """The line so far, `_shortened`."""
         self.tail = ""
         """The end of the text, up to `_TAIL` characters."""
-        self._blank = self._indented = False
-        """Whether the line before was blank, or indented code."""
-        self._margin = 0
-        """The column at which the text of the last list item begins."""
 
     def feed(self, text: str) -> None:
         """More of the text."""
         self.tail = (self.tail + text)[-_TAIL:]
-        if not ("`" in text or "~" in text or "\n" in text):
-            if text and (self._run or self._mark or self._length <= _PREFIX_LIMIT):
-                self._words(text)
-            return
-        for token in _TOKENS.findall(text):
-            if token[-1] == "\n":
-                if len(token) == 1:
-                    self._end_line()
-                else:
-                    self._plain_lines()
-            elif token[0] in "`~":
-                if self._run and self._run[0] != token[0]:
-                    self._end_run()
-                self._run += token
-            else:
-                self._words(token)
+        line = self._line + text
+        if "\n" in text:
+            lines, _, line = line.rpartition("\n")
+            if "```" in lines or "~~~" in lines:
+                self._read_lines(f"{lines}\n")
+        self._line = line if len(line) <= _LINE_LIMIT else _shortened(line)
 
     def is_open(self) -> bool:
-        """Whether code is open here; what follows belongs to no run."""
-        self._end_run()
+        """Whether code is open here for certain; what follows belongs to no run."""
+        if self._fence_lines > MAX_FENCE_LINES or self._line.count("`") > MAX_TICKS:
+            return True
         if self._fence:
-            return not (self._mark and _CLOSES.match(self._after))
-        return self._inline > 0
+            return not _closes(self._line, self._fence)
+        return bool(_opened(self._line, ended=False))
 
     @property
-    def inline(self) -> int:
-        """The length of the run that opened inline code, if the rest of its line decides whether it
-        is any; else 0."""
-        self._end_run()
-        fence = self._fence or (self._mark and _INFO.match(self._after))
-        return 0 if fence else self._inline
+    def inline(self) -> tuple[int, ...]:
+        """If code is not open for certain: the lengths of the runs one of which opens inline code
+        if another closes it in the rest of the line."""
+        return () if self._fence or "`" not in self._line else _unclosed(self._line)
 
     def quotation(self, *, marks: bool = True) -> Quotation:
         """How calls that begin here may be quoted, if code is not open for certain; without
         `marks`, only by what their line tells."""
-        indent = _width(self._line) if self._is_indented() else 0
         line = _QUOTED_LINE.match(f"{self._line}x") is not None
-        return Quotation(indent, line, self.inline, self._closers() if marks else ())
+        return Quotation(self._indent(), line, self.inline, self._closers() if marks else ())
+
+    def _read_lines(self, lines: str) -> None:
+        """Whole lines, some of which may open a fence, or close it."""
+        at = 0
+        while (run := _FENCE_RUN.search(lines, at)) and self._fence_lines <= MAX_FENCE_LINES:
+            begin = max(at, lines.rfind("\n", at, run.start()) + 1)
+            at = lines.index("\n", run.end()) + 1
+            line = _shortened(lines[begin : at - 1])
+            if not self._fence:
+                self._fence = _opened(line, ended=True)
+            elif _closes(line, self._fence):
+                self._fence = ""
+            self._fence_lines += 1
+
+    def _indent(self) -> int:
+        """Columns by which the line is indented, if it is indented code: four columns beyond the
+        text around it, after a blank line or another such."""
+        width = _width(self._line)
+        if width < 4:
+            return 0
+        blank = code = False
+        margin = 0  # the column at which the text of the last list item begins
+        for line in self.tail.split("\n")[-_LINES_BEFORE - 1 : -1]:
+            if line.strip():
+                code = (blank or code) and _width(line) >= margin + 4
+                if item := _LIST_ITEM.match(line):
+                    margin = len(item[0].expandtabs(4))
+                elif blank and _width(line) < margin:
+                    margin = 0
+            blank = not line.strip()
+        return width if (blank or code) and width >= margin + 4 else 0
 
     def _closers(self) -> tuple[str, ...]:
         """The other halves of the marks that are open here."""
@@ -201,85 +215,50 @@ class MarkdownCode:
         closers += [f"</{name}>" for name, end in elements.items() if not end]
         return tuple(closers)
 
-    def _is_indented(self) -> bool:
-        """Whether the line is indented code: four columns beyond the text around it."""
-        return (self._blank or self._indented) and _width(self._line) >= self._margin + 4
 
-    def _words(self, text: str) -> None:
-        if self._run:
-            self._end_run()
-        if self._mark and len(self._after) <= _INFO_LIMIT:
-            self._after += text[: _INFO_LIMIT + 1]
-        if self._length <= _PREFIX_LIMIT:
-            self._grow(text)
+def _shortened(line: str) -> str:
+    """A line, without the middle of a very long one."""
+    if len(line) <= _LINE_LIMIT:
+        return line
+    return f"{line[:_HEAD]} {line[_HEAD + 1 - _LINE_LIMIT :]}"
 
-    def _grow(self, text: str) -> None:
-        if self._length <= _PREFIX_LIMIT:
-            self._line += text[: _PREFIX_LIMIT + 1]
-            self._length = len(self._line)
 
-    def _end_run(self) -> None:
-        run, self._run = self._run, ""
-        if not run:
-            return
-        if self._fence:
-            self._run_in_fence(run)
-        elif len(run) >= 3 and self._length <= _PREFIX_LIMIT and _OPENS.match(self._line):
-            self._fence = run
-            self._mark = ""
-            self._inline = len(run) if run[0] == "`" else 0
-        elif run[0] == "`":
-            self._run_in_line(run)
-        elif len(run) >= 3:
-            self._mark, self._after = run, ""
-        self._grow(run)
+def _opened(line: str, *, ended: bool) -> str:
+    """The run in a line that opens a fence, if any: it begins the line, or `ended` the line, so
+    far at least for backticks."""
+    if "```" not in line and "~~~" not in line:
+        return ""
+    begun = _BEGINS.match(line)
+    if begun and (begun[1][0] == "~" or "`" not in line[begun.end() :]):
+        return begun[1]
+    last = _ENDS.search(line)
+    if last is None or len(last[0]) > _INFO_LIMIT:
+        return ""
+    before = line[: last.start() + 1]
+    run = before[len(before.rstrip(before[-1])) :]
+    opens = ended if run[0] == "~" else _unclosed(line) == (len(run),)
+    return run if opens and len(run) >= 3 else ""
 
-    def _run_in_fence(self, run: str) -> None:
-        if self._inline and run[0] == "`":  # in the line that opened it: it was inline code
-            self._fence = ""
-            self._inline = 0 if len(run) == self._inline else self._inline
-            return
-        begins = self._length <= _PREFIX_LIMIT and _CLOSES.match(self._line) is not None
-        closes = begins and run[0] == self._fence[0] and len(run) >= len(self._fence)
-        self._mark, self._after = (run, "") if closes else ("", "")
 
-    def _run_in_line(self, run: str) -> None:
-        self._mark = ""
-        if not self._inline:
-            self._inline = len(run)
-            if len(run) >= 3:
-                self._mark, self._after = run, ""
-        elif self._inline == len(run):
-            self._inline = 0
+def _closes(line: str, fence: str) -> bool:
+    """Whether a line, so far, closes the fence that this run has opened."""
+    run = _CLOSES.fullmatch(line)
+    return run is not None and run[1].startswith(fence)
 
-    def _end_line(self) -> None:
-        self._end_run()
-        if self._mark and self._fence:
-            if _CLOSES.match(self._after):
-                self._fence = ""
-        elif self._mark and len(self._after) <= _INFO_LIMIT and _INFO.match(self._after):
-            self._fence = self._mark
-        self._end_indented()
-        self._inline = 0
-        self._line = self._mark = self._after = ""
-        self._length = 0
 
-    def _plain_lines(self) -> None:
-        """Lines, from the start of one, that open and close nothing, and are no list items."""
-        if self._blank:
-            self._margin = 0
-        self._blank = self._indented = False
-
-    def _end_indented(self) -> None:
-        """Whether the next line may be indented code."""
-        blank = not self._line.strip()
-        if not blank:
-            self._indented = self._is_indented()
-            if item := _LIST_ITEM.match(self._line):
-                self._margin = len(item[0].expandtabs(4))
-            elif self._blank and _width(self._line) < self._margin:
-                self._margin = 0
-        self._blank = blank
+def _unclosed(line: str) -> tuple[int, ...]:
+    """The lengths of the runs that another might close: none of theirs has followed."""
+    runs = [len(run) for run in _TICKS.findall(line)]
+    last = {length: at for at, length in enumerate(runs)}
+    at, unclosed = 0, []
+    while at < len(runs):
+        length = runs[at]
+        if last[length] > at:
+            at = runs.index(length, at + 1)
+        else:
+            unclosed.append(length)
+        at += 1
+    return tuple(unclosed)
 
 
 def _width(line: str) -> int:

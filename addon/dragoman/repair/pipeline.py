@@ -16,8 +16,7 @@ from ..notes import Evidence
 from ..wire.body_form import BodyForm
 from ..wire.chat_end import EARLY, TAIL, error_frame, has_ended, is_done, is_half, turn_ended
 from ..wire.reply_reader import TurnReader
-from ..wire.sse import BLANK_LINE_ENDS, DONE, Frame, FrameSplitter, joined
-from ..wire.stream_tail import Tail
+from ..wire.sse import BLANK_LINE_ENDS, DONE, HEARTBEAT, Frame, FrameSplitter, joined
 
 
 class StreamRepair(Protocol):
@@ -25,6 +24,13 @@ class StreamRepair(Protocol):
 
     def feed(self, frame: Frame) -> list[Frame]:
         """Take a frame; returns those that may leave."""
+
+    @property
+    def heartbeat(self) -> Frame:
+        """What keeps the client waiting between two frames; it may have no bytes."""
+
+    def error(self, message: str) -> Frame:
+        """The last event of a reply that cannot be broken off."""
 
     @property
     def unfinished(self) -> bool:
@@ -49,6 +55,8 @@ class Untouched:
     """The stage where nothing is repaired."""
 
     unfinished = False
+    heartbeat = HEARTBEAT
+    error = staticmethod(error_frame)
 
     def feed(self, frame: Frame) -> list[Frame]:
         return [frame]
@@ -101,7 +109,8 @@ class RepairPipeline:
         """From which of these on it ends a turn that is kept first."""
         self.kept_first = 0
         """Bytes at the end of what was returned last that leave when the turn has been kept."""
-        self._sent = Tail(TAIL)
+        self._sent = b""
+        """The end of what has left."""
         self._has_chunk = self._has_other = False
         """Whether a chunk of a chat completion has come, and whether other events have."""
         self._verbatim = False
@@ -115,15 +124,16 @@ class RepairPipeline:
         """The same where the client's reply has to break off."""
 
     @property
-    def may_be_interrupted(self) -> bool:
-        """Whether a comment may be sent now, that is, between two events."""
-        sent = self._sent.kept
-        return self._form.is_stream and not (self.ended or _is_in_event(sent) or is_done(sent))
+    def heartbeat(self) -> bytes:
+        """What keeps the client waiting now: nothing within an event, or at the end."""
+        sent = self._sent
+        ended = self.ended or _is_in_event(sent) or is_done(sent)
+        return self._repair.heartbeat.raw if self._form.is_stream and not ended else b""
 
     @property
     def is_whole(self) -> bool:
         """Whether something was sent, and nothing of an event is held."""
-        return not self._splitter.held and bool(self._sent.kept)
+        return not self._splitter.held and bool(self._sent)
 
     def feed(self, data: bytes) -> bytes:
         """A piece of the upstream's body."""
@@ -186,7 +196,7 @@ class RepairPipeline:
             self._turn_end = None
         leaving = self._out[0] if len(self._out) == 1 else b"".join(self._out)
         self._out = []
-        self._sent.add(leaving)
+        self._sent = (self._sent + leaving[-TAIL:])[-TAIL:]
         return leaving
 
     # A piece of the body
@@ -255,7 +265,7 @@ class RepairPipeline:
 
     def _end_with(self, rest: bytes) -> bytes:
         """The end of what the client has received once all that leaves and this is sent."""
-        return b"".join((self._sent.kept, *self._out, rest))[-TAIL:]
+        return b"".join((self._sent, *self._out, rest))[-TAIL:]
 
     def _drop(self, size: int) -> None:
         if size:
@@ -288,7 +298,7 @@ class RepairPipeline:
         if self._breaks:
             self.broken = error
         else:
-            self._end_in(error_frame(error))
+            self._end_in(self._repair.error(error))
 
     def _end_in(self, last: Frame) -> None:
         """The last event of a reply."""

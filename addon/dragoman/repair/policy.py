@@ -44,9 +44,11 @@ class Policy:
         whole turn with calls made of text ends for them, whatever word its host has for its end."""
         if cut and finish != "content_filter":
             return "length"
-        if called and is_whole(finish) and self.finish == "tool_calls":
-            return "tool_calls"
-        return finish
+        return "tool_calls" if called and self.ends_for_calls(finish) else finish
+
+    def ends_for_calls(self, finish: object) -> bool:
+        """Whether a turn with calls made of text that ended so ends for these."""
+        return is_whole(finish) and self.finish == "tool_calls"
 
 
 def note_piece(evidence: Evidence, piece: Dropped | LeftAsText) -> None:

@@ -9,7 +9,7 @@ then left out or let go; no other is ever held.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from io import StringIO
 from typing import Any, Generic, TypeVar
 
@@ -33,9 +33,9 @@ class RepeatedCall(Generic[Piece]):
     name: str
     """Empty while that is not known: it may be any."""
     leaked: bool
+    arguments: StringIO
     held: list[Piece] | None = None
     """What of it has not left; None if it leaves as it arrives."""
-    arguments: StringIO = field(default_factory=lambda: StringIO(newline=""))
     empty: bool = True
     """Whether there are none so far."""
     complete: bool = True
@@ -80,12 +80,12 @@ class RepeatedCalls(Generic[Piece]):
         return bool(self._held)
 
     def begin(self, name: str, *, leaked: bool) -> RepeatedCall[Piece]:
-        call = RepeatedCall[Piece](name, leaked)
-        if not self.full:
-            self._calls.append(call)
-            if next(self._before(call), None) is not None:
+        call: RepeatedCall[Piece] = RepeatedCall(name, leaked, StringIO(newline=""))
+        if len(self._calls) < MAX_CALLS:
+            if any(self._before(call)):
                 call.held = []
                 self._held.append(call)
+            self._calls.append(call)
         return call
 
     def rename(self, call: RepeatedCall[Piece], name: str) -> list[Piece]:

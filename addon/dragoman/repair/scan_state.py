@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from .events import LeftAsText, ScanEvent, Text, joined
 from .formats.active import ActiveFormats
@@ -59,35 +60,34 @@ class ScanState:
 
     def find(self, text: str) -> MarkerMatch | None:
         """The first marker in a text."""
-        if not self.formats.may_begin_in(text):
+        begin = self.formats.begins_at(text)
+        if begin == len(text):
             return None
-        marker = self.formats.find(text, likenesses=self._likenesses)
-        for each, count in list(self._likenesses.items()):
-            if count > MAX_LIKENESSES:
-                self._give_up(each)
+        marker = self.formats.find(text, begin, likenesses=self._likenesses)
+        self._give_up([each for each, count in self._likenesses.items() if count > MAX_LIKENESSES])
         return marker
 
     def add_in_vain(self, leak_format: LeakFormat) -> None:
         """One more of its markers begins no call."""
         count = self._in_vain.get(leak_format, 0) + 1
         self._in_vain[leak_format] = count
-        if count > MAX_IN_VAIN:
-            self._give_up(leak_format)
         if sum(self._in_vain.values()) > MAX_ALL_IN_VAIN:
-            for each in self.formats:
-                self._give_up(each)
+            self._give_up(self.formats)
+        elif count > MAX_IN_VAIN:
+            self._give_up([leak_format])
 
     def give_up_all(self) -> None:
-        """What comes may be the rest of a value, which may quote a call: all of it is text."""
-        for each in self.formats:
-            self.formats = self.formats.without(each)
+        """All that comes is text."""
+        self.formats = self.formats.without(*self.formats)
 
-    def _give_up(self, leak_format: LeakFormat) -> None:
-        """Its markers are text from here on."""
-        del self._likenesses[leak_format]
-        if leak_format in self.formats:
-            self.formats = self.formats.without(leak_format)
-            self.add(LeftAsText(f"marker of {leak_format.name}", TOO_MANY))
+    def _give_up(self, formats: Iterable[LeakFormat]) -> None:
+        """The markers of these formats are text from here on."""
+        given_up = [each for each in formats if each in self.formats]
+        if given_up:
+            self.formats = self.formats.without(*given_up)
+        for each in given_up:
+            self._likenesses.pop(each, None)
+            self.add(LeftAsText(f"marker of {each.name}", TOO_MANY))
 
     def read(self, text: str) -> None:
         """`text` is text for certain."""

@@ -35,12 +35,12 @@ from .events import LeftAsText, ScanEvent, Text
 from .formats.active import ActiveFormats
 from .formats.json_alone import JSON_ALONE
 from .formats.protocol import NOTHING_HELD, Held, MarkerMatch
-from .scan_state import ScanState
+from .scan_state import AFTER_ALL_CALLS, ScanState
 from .text_reader import TextReader
 
 _SEEN_AFTER = 256
 """Characters after a marker that distinguish it from another format's."""
-_STEP = 16 * 1024
+_STEP = 32 * 1024
 """Characters that are read at once: what is held is copied with each marker."""
 
 
@@ -127,8 +127,6 @@ class Scanner:
         nothing is taken."""
         calls = self._calls
         taken: str | None
-        if len(text) > _STEP:
-            return None
         if calls.certain is not None:
             taken = calls.certain.takes(text)
             if taken is None:
@@ -140,7 +138,7 @@ class Scanner:
             if taken is None:
                 return None
             held.add(text)
-        elif self.idle and not self._state.formats.may_begin_in(text):
+        elif self.idle and len(text) <= _STEP and not self._state.formats.may_begin_in(text):
             self._state.read(text)
             taken = text
         else:
@@ -263,7 +261,6 @@ class Scanner:
             self._state.add(LeftAsText("damaged call", f"of {calls.damaged.name}{cut}"))
         elif why is TOO_LONG:
             self._state.add(LeftAsText("call", why))
-            self._state.give_up_all()
         elif candidate.alone:
             if candidate.has_call or candidate.size > CANDIDATE_LIMIT:
                 self._state.add(LeftAsText("JSON call", why))
@@ -272,6 +269,8 @@ class Scanner:
                 if marker.end > size:
                     break
                 self._state.add(LeftAsText(marker.name, why))
+        if why in (TOO_LONG, AFTER_ALL_CALLS):
+            self._state.give_up_all()
         if candidate.waits:
             text.quoted += size
         text.fresh = False

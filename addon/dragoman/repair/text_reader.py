@@ -80,7 +80,7 @@ class TextReader:
             rule = self._rules(marker.format)
             code, quoted = self._state.code, bool(self._state.begin_is_text)
             quoted |= code.quotation(marks=False).by_lines
-            if quoted or self._why_text(marker, rule, is_open=_is_open(code)):
+            if quoted or self._why_text(marker, rule, is_open=code.is_open()):
                 self._leave(marker, QUOTED)
             else:
                 self._drop(marker, rule, "stray")
@@ -101,7 +101,7 @@ class TextReader:
                 self.give(text)
                 marker = marker.moved(-text)
             rule, code = self._rules(marker.format), self._code_before(marker)
-            is_open = _is_open(code)
+            is_open = code.is_open()
             if why := self._why_text(marker, rule, is_open=is_open):
                 self._leave(marker, why)
                 continue
@@ -204,6 +204,8 @@ class TextReader:
         self._state.add_in_vain(marker.format)
         self.give(marker.end)
         self._state.add(LeftAsText(marker.name, why))
+        if why is AFTER_ALL_CALLS:
+            self._state.give_up_all()
         if marker.opens_call or marker.within_call:
             self._state.begin_is_text.add(marker.format)
 
@@ -230,8 +232,3 @@ class TextReader:
     def _takes_out(self, leak_format: LeakFormat, rule: CallRule) -> bool:
         """Whether the stray markers of a format are taken out."""
         return rule.strays or leak_format in self._state.called_in
-
-
-def _is_open(code: MarkdownCode) -> bool:
-    """Whether code is open for certain."""
-    return code.is_open() and not code.inline

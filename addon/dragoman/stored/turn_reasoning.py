@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -89,8 +89,9 @@ class History:
         """The conversation until now."""
 
     @classmethod
-    def of(cls, messages: Sequence[Any]) -> History:
-        """The turns in the messages of a request: its reply is the next."""
+    def of(cls, messages: Sequence[Any]) -> Generator[None, None, History]:
+        """The turns in the messages of a request: its reply is the next.  Yields after each
+        message."""
         history, calls, lacking = cls(), list[CallDelta](), dict[int, slice]()
         for place, message in enumerate(messages):
             role = message.get("role") if isinstance(message, dict) else None
@@ -103,6 +104,7 @@ class History:
                 if not reasoning(message):
                     lacking[place] = slice(len(calls), len(calls) + len(made))
                 calls += made
+            yield
         history._end_turn(calls, lacking)
         return history
 

@@ -77,21 +77,22 @@ def read_delta(value: Any) -> CallDelta | None:
     input."""
     if not isinstance(value, dict):
         return None
-    functions = (value.get("function"), value.get("custom"))
-    function = next((each for each in functions if isinstance(each, dict)), {})
+    function = value.get("function")
+    if not isinstance(function, dict):
+        function = value.get("custom")
+        function = function if isinstance(function, dict) else {}
+    arguments = function.get("arguments", function.get("input"))
+    if arguments is None:
+        arguments = ""
+    elif not isinstance(arguments, str):
+        arguments = dumps(arguments).decode()
     index, call_id, name = value.get("index"), value.get("id"), function.get("name")
     return CallDelta(
         index=index if type(index) is int else None,
         id=call_id if isinstance(call_id, str) else "",
         name=name if isinstance(name, str) and not name.isspace() else "",
-        arguments=_arguments(function.get("arguments", function.get("input"))),
+        arguments=arguments,
     )
-
-
-def _arguments(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return "" if value is None else dumps(value).decode()
 
 
 @dataclass(eq=False, slots=True)

@@ -24,7 +24,7 @@ _DONE = re.compile(rb"(?:\A|[\r\n])data:[ \t]*\[DONE\][ \t]*(?:[\r\n]|\Z)")
 
 IncompleteReason = Literal["max_output_tokens", "content_filter"]
 Finish = Literal["completed"] | IncompleteReason
-# Finish reasons of OpenAI and the other words for them that hosts are known to use.
+# Finish reasons of OpenAI and Anthropic, and the other words for them that hosts are known to use.
 # An unknown one is the end of a whole turn, recorded.
 FINISHES: dict[str, Finish | Literal["failed"]] = {
     "stop": "completed",
@@ -35,8 +35,10 @@ FINISHES: dict[str, Finish | Literal["failed"]] = {
     "length": "max_output_tokens",
     "max_tokens": "max_output_tokens",
     "model_length": "max_output_tokens",
+    "model_context_window_exceeded": "max_output_tokens",
     "content_filter": "content_filter",
     "sensitive": "content_filter",
+    "refusal": "content_filter",
     "error": "failed",
     "abort": "failed",
     "network_error": "failed",

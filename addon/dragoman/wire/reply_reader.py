@@ -3,7 +3,7 @@
 The stages feed it the frames that they have read, so a frame that only continues a text, or the
 arguments of a call, costs next to nothing, and the JSON of any other is parsed once for all.  What
 no stage has read (a reply that merely passed, a body from a file) is fed as bytes.  Chunks of chat
-completions and events of the Responses API may come, and whole replies of both.
+completions and events of Responses and Messages may come, and whole replies of all.
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import Any
 
 from ..notes import ReplyFacts, printable
+from . import messages
 from .chat_calls import Call, CallAssembler, CallDelta, elements, read_delta
 from .chat_delta import choices, only_says, texts
 from .chat_text import reasoning
 from .errors import ErrorObject, read_error, unlisted
-from .json_codec import Json, NotJson, loads, objects, string
+from .json_codec import Json, NotJson, dumps, loads, objects, string
 from .responses import DELTAS, is_event
 from .sse import Frame, is_event_stream, split
-from .usage import Counts, counts
+from .usage import Counts, counts, merged
 
 MAX_TEXT = 4 * 1024 * 1024
 """Characters of a choice's calls, and of thoughts that are kept; of one with more nothing is."""
@@ -92,11 +94,13 @@ class ReplyReader:
         """`keeps`: the thoughts that led to calls are kept."""
         self._keeps = keeps
         self._choices: dict[int, ChoiceTurn] = {}
-        self._items: dict[int | str, tuple[str, str, str]] = {}
+        self._items: dict[int | str, tuple[str, str, Any]] = {}
         """Of a Responses reply: each item as `call_fields`, by its output index, or by its id where
         there is none."""
         self._item_ids: set[str] = set()
         self._parsed = self._streamed = self._done = False
+        self._in_call = False
+        """Of a Messages reply: whether the latest block is a call that the client runs."""
         self._model = self._status = self._answered = ""
         self._usage: Counts | None = None
         self._counted: Json = {}
@@ -149,12 +153,17 @@ class ReplyReader:
         where = (value, value.get("response"), *objects(value.get("choices")))
         error = next(filter(None, map(read_error, where)), None)
         usage, ends = counts(value), False
-        if is_event(value):
+        if messages.is_event(value):
+            ends = self._message_event(value)
+        elif messages.is_message(value):
+            for event in messages.events_of(value):
+                ends = self._message_event(event) or ends
+        elif is_event(value):
             self._event(value)
         else:
             ends = self._chunk(value)
         if usage is not None:
-            self._usage, self._counted = usage, {}
+            self._usage, self._counted = merged(self._usage, usage), {}
         if error is not None or usage:
             self._error = error
         self._parsed = self._parsed or bool(error) or is_llm(value)
@@ -203,6 +212,35 @@ class ReplyReader:
         for turn in ended:
             turn.taken = True
         return [turn for turn in ended if turn.calls and turn.reasoning]
+
+    # Of the Messages API
+
+    def _message_event(self, event: Json) -> bool:
+        """As `_chunk`."""
+        turn = self._turn(0)
+        begun, index = messages.block_begun(event), messages.index_of(event)
+        if isinstance(message := event.get("message"), dict):
+            self._model = string(message.get("model")) or self._model
+        call: CallDelta | None = None
+        if begun is not None:
+            self._in_call = begun.get("type") == messages.CALL
+        if begun is not None and self._in_call:
+            given = dumps(begun["input"]).decode() if begun.get("input") else ""
+            call = CallDelta(index, string(begun.get("id")), string(begun.get("name")), given)
+        elif (arguments := messages.arguments_in(event)) and self._in_call:
+            call = CallDelta(index, "", "", arguments)
+        kind, text = messages.text_in(event) or ("", "")
+        if kind == "text" and text.strip():
+            self._answered = "text"
+        elif kind == "thinking" and self._keeps:
+            turn.think(text)
+        if call is not None:
+            turn.call(call, whole=bool(call.name))
+        if call is not None or text:
+            self._token()
+        if reason := messages.stop_reason_in(event):
+            turn.finish, turn.ended, self._error = reason, True, None
+        return bool(reason and turn.calls and turn.thoughts and not turn.taken)
 
     # Of the Responses API
 
@@ -277,7 +315,9 @@ class ReplyReader:
         turns = [turn for _, turn in sorted(self._choices.items()) if turn.size <= MAX_TEXT]
         found = [(call.name, call.arguments) for turn in turns for call in turn.calls]
         return found + [
-            (name, more) for kind, name, more in self._items.values() if kind == "function"
+            (name, string(arguments))
+            for kind, name, arguments in self._items.values()
+            if kind == "function"
         ]
 
     @property
@@ -381,6 +421,8 @@ def is_llm(value: Json) -> bool:
         isinstance(value.get("choices"), list)
         or value.get("object") == "response"
         or string(value.get("type")).startswith("response.")
+        or messages.is_event(value)
+        or messages.is_message(value)
     )
 
 
@@ -395,7 +437,7 @@ def finish_of(response: Json) -> str:
     return f"{status}: {reason}" if reason else status
 
 
-def call_fields(item: Json) -> tuple[str, str, str]:
+def call_fields(item: Json) -> tuple[str, str, Any]:
     """The kind of a call item (``function``, ``custom``, ``shell``, ``web_search``), its name and
     its arguments; the kind is empty for any other item."""
     kind, inner = string(item.get("type")), item.get("function")
@@ -408,7 +450,7 @@ def call_fields(item: Json) -> tuple[str, str, str]:
         shown, arguments = "custom", fields.get("input")
     else:
         shown, arguments = kind.removesuffix("_call"), None
-    return shown, string(fields.get("name")) or shown, string(arguments)
+    return shown, string(fields.get("name")) or shown, arguments
 
 
 def _code(error: ErrorObject) -> str:

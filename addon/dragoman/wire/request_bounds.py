@@ -1,7 +1,7 @@
 """What a request may hold, so that plain code reads, converts and writes it at once.
 
-Other streams wait meanwhile: some 0.2 µs for each JSON value, 3 ms for each megabyte.  A request
-beyond a bound is refused in words where it would be converted, and else passed on unread.
+Other streams wait for each step of that: some 0.2 µs for each JSON value, 3 ms for each megabyte.
+A request beyond a bound is refused in words where it would be converted, and else passed on unread.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .errors import Refused
-from .json_codec import MAX_NESTING, NotJson, array, loads, nesting_exceeds, objects
+from .json_codec import MAX_NESTING, NotJson, array, nesting_exceeds, objects
 
 MAX_BODY = 32 * 1024 * 1024
 """Bytes of a body, decompressed.  A context of a million tokens has some 4 MB; larger requests
@@ -40,14 +40,12 @@ def check_size(body: bytes) -> None:
         raise TooLarge(f"{MAX_VALUES:,} JSON values")
 
 
-def load_request(body: bytes) -> Any:
-    """The value of a body whose size was checked.  Raises `TooLarge` and `NotJson`."""
-    value = loads(body, checks=False)
+def check_value(value: Any) -> None:
+    """Raises `NotJson` for the value of a body that is nested too deeply, and `TooLarge`."""
     if nesting_exceeds(value, MAX_NESTING):
         raise NotJson(f"nested more than {MAX_NESTING} levels deep")
     if isinstance(value, dict):
-        _check(value)
-    return value
+        _check_lists(value)
 
 
 def marks_in(text: bytes) -> int:
@@ -65,7 +63,7 @@ def _has_too_many_values(body: bytes) -> bool:
     return marks_in(b"".join(body.split(b'"')[::2])) >= MAX_VALUES
 
 
-def _check(request: dict[str, Any]) -> None:
+def _check_lists(request: dict[str, Any]) -> None:
     tools = _tools_in(request)
     for name in ("input", "messages"):
         items = array(request.get(name))

@@ -7,7 +7,7 @@ there is none.  So missing counts are estimated from sizes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .json_codec import Json, array
@@ -22,6 +22,7 @@ _MEDIA_TOKENS = 1000
 # Anthropic's chat endpoint (cache_read_input_tokens).
 _INPUT = (("prompt_tokens",), ("input_tokens",))
 _OUTPUT = (("completion_tokens",), ("output_tokens",))
+_APART = ("cache_read_input_tokens", "cache_creation_input_tokens")
 _TOTAL = (("total_tokens",),)
 _CACHED = (
     ("prompt_tokens_details", "cached_tokens"),
@@ -53,10 +54,10 @@ class Counts:
 
 
 def counts(value: Mapping[str, Any]) -> Counts | None:
-    """The counts in a chunk, an event or a whole reply of either API: at its top, in a choice
-    (Moonshot) or in an event's response. The last one counts; None if there is none."""
+    """The counts in a chunk, an event or a whole reply of any API: at its top, in a choice
+    (Moonshot) or in an event's response or message. The last one counts; None if there is none."""
     found = _counts(value["usage"]) if value.get("usage") else None
-    for holder in array(value.get("choices")) or (value.get("response"),):
+    for holder in array(value.get("choices")) or (value.get("response"), value.get("message")):
         if isinstance(holder, dict) and holder.get("usage"):
             found = _counts(holder["usage"]) or found
     return found
@@ -66,8 +67,11 @@ def _counts(value: Any) -> Counts | None:
     """None if it holds neither input nor output."""
     if not isinstance(value, dict):
         return None
+    read = _find(value, _INPUT)
+    if read is not None and "prompt_tokens" not in value:  # Anthropic counts these apart
+        read += sum(_find(value, ((name,),)) or 0 for name in _APART)
     found = Counts(
-        input=_find(value, _INPUT),
+        input=read,
         output=_find(value, _OUTPUT),
         total=_find(value, _TOTAL),
         cached=_find(value, _CACHED) or 0,
@@ -75,6 +79,14 @@ def _counts(value: Any) -> Counts | None:
         reasoning=_find(value, _REASONING) or 0,
     )
     return None if found.input is None and found.output is None else found
+
+
+def merged(known: Counts | None, later: Counts | None) -> Counts | None:
+    """The later ones, with the input of those before where they have none: Messages say it at the
+    beginning."""
+    if later is None or known is None or later.input is not None:
+        return later or known
+    return replace(later, input=known.input, cached=later.cached or known.cached)
 
 
 def _find(value: Json, places: tuple[tuple[str, ...], ...]) -> int | None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.repair.events import CallStart, LeftAsText, ScanEvent
-from dragoman.repair.formats import ALL, NAMES
+from dragoman.repair.formats import AUTO, NAMES
 from tests.repair.formats.turns import DECLARED, gist, scanned, streamed
 from tests.repair.streams import scanner_of
 from tests.repair.turns import cut
@@ -16,6 +16,7 @@ MEANT = '[bash {"command":"ls"}]'
 LS = '{"command":"ls"}'
 INVOKE = '<invoke name="bash"><parameter name="command">ls</parameter></invoke>'
 # Cut where a marker of the format ends: the soup takes the pieces apart.
+ALL = AUTO.active("", claude=True)
 CALLS = {
     "kimi_k2": f"<|tool_calls_section_begin|>¦<|tool_call_begin|>functions.bash:0"
     f"<|tool_call_argument_begin|>¦{LS}¦<|tool_call_end|>¦<|tool_calls_section_end|>",
@@ -31,6 +32,8 @@ CALLS = {
     "qwen": "<tool_call>¦<function=bash>¦<parameter=command>¦ls¦</parameter>¦</function>¦"
     "</tool_call>",
     "glm": "<tool_call>¦bash<arg_key>¦command¦</arg_key>¦<arg_value>¦ls¦</arg_value>¦</tool_call>",
+    "claude": '<function_calls>¦<invoke name="bash">¦<parameter name="command">¦ls¦'
+    "</parameter>¦</invoke>¦</function_calls>",
     "minimax_m2": '<minimax:tool_call>¦<invoke name="bash">¦<parameter name="command">¦ls¦'
     "</parameter>¦</invoke>¦</minimax:tool_call>",
     "minimax_m3": ']<]minimax[>[<tool_call>¦]<]minimax[>[<invoke name="bash">¦'
@@ -49,7 +52,7 @@ CALLS = {
     "lfm2": '<|tool_call_start|>¦[bash(command="¦ls¦")]¦<|tool_call_end|>',
     "calling_tool": f"[Calling tool:¦ bash({LS}¦)]",
 }
-TAGGED = ("kimi_k3", "dsml", "qwen", "glm", "minimax_m2", "minimax_m3")
+TAGGED = ("kimi_k3", "dsml", "qwen", "glm", "claude", "minimax_m2", "minimax_m3")
 BRACKETED = ("gemma", "lfm2")
 JSON = sorted(CALLS.keys() - {*TAGGED, *BRACKETED})
 PIECES = sorted({piece for call in CALLS.values() for piece in call.split("¦")})

@@ -1,4 +1,4 @@
-"""DSML and MiniMax M2's format, as tables: what leaks, and what a client gets of it."""
+"""DSML, MiniMax M2's format and Claude's, as tables: what leaks, and what a client gets of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.repair.formats.claude import CLAUDE
 from dragoman.repair.formats.invoke import DSML, MINIMAX_M2
 
 from .leaks import Calls, at_any_cut, calls, client, dropped, read_back, said
@@ -216,6 +217,44 @@ def test_what_is_no_call_of_dsml_stays_as_it_is(text: str) -> None:
 )
 def test_what_is_no_call_of_minimax_stays_as_it_is(text: str) -> None:
     assert at_any_cut(MINIMAX_M2, text) == text
+
+
+@pytest.mark.parametrize(
+    ("before", "left"),
+    {
+        "": "",
+        "call\n": "",
+        "I look.\n\ncourt\n": "I look.\n",
+        "I look.\ncount  \n\n": "I look.",
+        "Please call\n": "Please call\n",
+        "I look.\na court\n": "I look.\na court\n",
+        "call it\n": "call it\n",
+        "courts\n": "courts\n",
+    }.items(),
+)
+@pytest.mark.parametrize("antml", ["", "antml:"])
+@pytest.mark.parametrize("section", [False, True])
+def test_a_lone_word_before_a_call_of_claude_goes_with_it(
+    before: str, left: str, antml: str, section: bool
+) -> None:
+    call = LS.replace("<invoke", f"<{antml}invoke").replace("</param", f"</{antml}param")
+    if section:
+        call = f"<{antml}function_calls>\n{call}\n</{antml}function_calls>"
+    assert at_any_cut(CLAUDE, f"{before}{call}\nDone.") == f"{left}{RUN}\nDone."
+    assert at_any_cut(CLAUDE, f"{call}\n{before}{call}") == f"{RUN}{left and chr(10)}{left}{RUN}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"court\n{LS.replace('bash', 'rm')}",
+        f"call\n```\n{LS}\n```\nSo.",
+        "A call\ncount\n\n of <invokes, <function_calls> and </function_calls>\ncourt",
+        "I count\ncount\n<b>",
+    ],
+)
+def test_what_is_no_call_of_claude_stays_as_it_is(text: str) -> None:
+    assert at_any_cut(CLAUDE, text) == text
 
 
 @pytest.mark.parametrize("key", ["content", "reasoning_content"])

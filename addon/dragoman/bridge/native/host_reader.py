@@ -12,7 +12,7 @@ streamed is read as its terminal event.  Hosts leave fields out, or count in way
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from io import StringIO
 from typing import Any, NamedTuple
@@ -44,21 +44,30 @@ MAX_ITEMS = 2**14
 """An output index beyond this is not valid; so many calls take some 30 MB."""
 
 
-class PartKey(NamedTuple):
-    """Where a part is."""
+class Place(NamedTuple):
+    """Where a part is in its item."""
 
-    output_index: int
-    """The host's, of its item."""
     holder: str
     """The list that holds it."""
-    part_index: int
+    at: int
+
+
+class Where(NamedTuple):
+    """Which text of a response, and by which events it is streamed."""
+
+    item: int
+    """The output index of its item."""
+    place: Place
+    part: StreamedPart
 
 
 @dataclass(slots=True, eq=False)
 class HostText:
     """A text of the host's."""
 
-    key: PartKey
+    index: int
+    """Of its item."""
+    place: Place
     part: StreamedPart
     value: Json
     """The part as it was added."""
@@ -68,6 +77,49 @@ class HostText:
     def text(self) -> str:
         """What has come of it."""
         return self.buffer.getvalue()
+
+    @property
+    def size(self) -> int:
+        return self.buffer.tell()
+
+    def after(self, start: int) -> str:
+        """The text without its beginning, which may be long."""
+        self.buffer.seek(start)
+        return self.buffer.read()
+
+
+@dataclass(slots=True, eq=False)
+class HostItem:
+    """An item of the host's, as far as it has come."""
+
+    value: Json
+    """As in the latest event that held it."""
+    done: bool = False
+    texts: dict[Place, HostText] = field(default_factory=dict)
+    """Its parts."""
+    latest: dict[str, HostText] = field(default_factory=dict)
+    """The open part of each list."""
+
+    @property
+    def is_text(self) -> bool:
+        return self.value.get("type") in TEXT_ITEMS
+
+    @property
+    def open_text(self) -> HostText | None:
+        return next(iter(self.latest.values()), None)
+
+    def end(self) -> None:
+        """Its texts are not needed any more."""
+        self.done, self.texts, self.latest = True, {}, {}
+
+    def up_to(self, last: HostText | None) -> Json:
+        """The item so far, with `last` as the last part of its list."""
+        lists: dict[str, list[Json]] = {"summary": []} if self.value["type"] == "reasoning" else {}
+        for place, text in sorted(self.texts.items(), key=lambda each: each[0]):
+            if last is None or last.place.holder != place.holder or place <= last.place:
+                whole = text.value | {text.part.text.field: text.text}
+                lists.setdefault(place.holder, []).append(whole)
+        return {**self.value, **lists}
 
 
 # What an event says.  An `index` is the host's output index of an item.
@@ -92,10 +144,9 @@ class TextDelta:
 
 @dataclass(slots=True)
 class TextDone:
-    """A text of this item is whole, or all of them that came."""
+    """The text of this item that came last is whole."""
 
     index: int
-    key: PartKey | None = None
 
 
 @dataclass(slots=True)
@@ -149,18 +200,13 @@ class HostReader:
     def __init__(self) -> None:
         self.response: Json | None = None
         """The first snapshot."""
-        self.items: dict[int, Json] = {}
-        """Each as in the latest event that held it, by the host's output index."""
+        self.items: dict[int, HostItem] = {}
+        """By the host's output index."""
         self.next_index = 0
         """The output index after all of these."""
-        self.done: set[int] = set()
         self._ids: dict[str, int] = {}
-        self._texts: dict[PartKey, HostText] = {}
-        """The texts of items that are not done."""
-        self._parts: dict[PartKey, tuple[str, Json]] = {}
-        """The events that added parts of these items, and the parts."""
-        self._latest: dict[tuple[int, str], PartKey] = {}
-        """The open part of each list."""
+        self._last: HostText | None = None
+        """The text that came last, if its item is not done."""
 
     # Which item, which text
 
@@ -177,29 +223,24 @@ class HostReader:
             return None
         if item_id in self._ids:
             return self._ids[item_id]
-        latest = self.next_index - 1
-        if not item_id and kind != "response.output_item.added" and latest not in {-1, *self.done}:
-            return latest  # some hosts send neither
+        latest = self.items.get(self.next_index - 1)
+        if not item_id and kind != "response.output_item.added" and latest and not latest.done:
+            return self.next_index - 1  # some hosts send neither
         return self.next_index if self.next_index < MAX_ITEMS else None
 
-    def text_of(self, event: Json) -> tuple[PartKey, StreamedPart] | None:
+    def _where(self, event: Json) -> Where | None:
         """The text that an event continues or ends; None for any other event."""
         events = DELTAS.get(event["type"]) or DONES.get(event["type"])
         part = _BY_EVENTS.get(events) if events else None
-        key = self._key(event, part.holder) if part is not None else None
-        if part is None or key is None:
+        if part is None or (index := self.index_of(event)) is None:
             return None
-        if key not in self._parts and key not in self._texts:
-            key = self._latest.get(key[:2], key)
-        return key, part
-
-    def _key(self, event: Json, holder: str = "") -> PartKey | None:
-        """Where the part is that an event is about."""
-        holder = holder or ("summary" if "_summary_" in event["type"] else "content")
-        output_index, index = self.index_of(event), event.get(f"{holder}_index", 0)
-        if output_index is None or type(index) is not int:
+        at = event.get(f"{part.holder}_index", 0)
+        if type(at) is not int:
             return None
-        return PartKey(output_index, holder, index)
+        place, item = Place(part.holder, at), self.items.get(index)
+        if item is not None and place not in item.texts and part.holder in item.latest:
+            place = item.latest[part.holder].place
+        return Where(index, place, part)
 
     def _matching(self, entries: Sequence[Any]) -> list[int | None]:
         """The output index of each entry of a snapshot's output; None: it was not streamed.
@@ -211,7 +252,11 @@ class HostReader:
             self._ids.get(_id_of(entry)) if isinstance(entry, dict) else None for entry in entries
         ]
         matched = set(found)
-        left = {at: _call_or_type(self.items[at]) for at in sorted(self.items) if at not in matched}
+        left = {
+            at: _call_or_type(self.items[at].value)
+            for at in sorted(self.items)
+            if at not in matched
+        }
         unknown = {
             at: _call_or_type(entry)
             for at, entry in enumerate(entries)
@@ -232,133 +277,137 @@ class HostReader:
     # Events
 
     def continued(self, event: Json) -> TextDelta | None:
-        """All that a delta says of a text that has begun, as nearly all events do; None, and
+        """All that a delta says of the text that came last, as nearly all events do; None, and
         nothing is taken in, for any other."""
-        found, delta = self.text_of(event), event.get("delta")
-        text = self._texts.get(found[0]) if found else None
-        if text is None or not isinstance(delta, str):
+        text, delta = self._last, event.get("delta")
+        if text is None or event["type"] != text.part.text.delta or not isinstance(delta, str):
+            return None
+        if event.get("output_index") != text.index or event.get(text.part.index) != text.place.at:
             return None
         text.buffer.write(delta)
         return TextDelta(text, delta, array(event.get("logprobs")))
 
     def read(self, event: Json) -> Iterator[Said]:
-        """What an event says.  An item is one of `items`, or done, after that has been taken in."""
-        kind, item, part = event["type"], event.get("item"), event.get("part")
-        if kind in DELTAS:
-            yield from self._delta(event)
-        elif kind in TERMINALS:
+        """What an event says.  What is said of an item is taken in after it has been returned."""
+        kind, index, value = event["type"], self.index_of(event), event.get("item")
+        where = self._where(event)
+        if kind in TERMINALS:
             yield from self._terminal(event)
-        elif (index := self.index_of(event)) is None:
+        elif index is None:
             if self.response is None and isinstance(response := event.get("response"), dict):
                 self.response = response
             yield OtherEvent(None, event)
-        elif kind == "response.output_item.done" and isinstance(item, dict):
-            yield from self._item_done(index, item)
-        elif isinstance(item, dict):
-            yield from self._add(index, item)
-        elif isinstance(part, dict) and (key := self._key(event)) is not None:
-            if kind.endswith(".done"):
-                yield from self._part_done(key, part, event)
-            yield TextDone(index)
-            self._latest.pop(key[:2], None)
-            if kind.endswith(".added"):
-                self._parts[key] = kind, part
-                self._latest[key[:2]] = key
-        elif kind in DONES and (found := self.text_of(event)) is not None:
-            field_name = DONES[kind].field
-            yield from self._rest(*found, {field_name: event.get(field_name)}, event)
-            yield TextDone(index, found[0])
-            self._latest.pop(found[0][:2], None)
+        elif isinstance(value, dict):
+            done = kind == "response.output_item.done"
+            yield from self._item_done(index, value) if done else self._add(index, value)
+        elif isinstance(event.get("part"), dict):
+            yield from self._part(index, event)
+        elif where is not None and kind in DONES:
+            name = DONES[kind].field
+            yield from self._rest(where, {name: event.get(name)}, event)
+            yield from self._text_done(index, where.place.holder)
+        elif where is not None and isinstance(delta := event.get("delta"), str):
+            yield from self._more(where, delta, {}, event)
         else:
             yield OtherEvent(index, event)
-            key = self._key(event) if kind == ANNOTATION else None
-            if key is not None and key in self._texts:
-                annotations = self._texts[key].value.setdefault("annotations", [])
-                annotations.append(event.get("annotation"))
+            item = self.items.get(index) if kind == ANNOTATION else None
+            if item is not None and (text := item.open_text) is not None:
+                text.value.setdefault("annotations", []).append(event.get("annotation"))
 
-    def _add(self, index: int, item: Json) -> Iterator[Said]:
-        yield ItemAdded(index, item)
-        self._keep(index, item)
+    def _add(self, index: int, value: Json) -> Iterator[Said]:
+        yield ItemAdded(index, value)
+        self._keep(index, value)
 
-    def _keep(self, index: int, item: Json) -> None:
-        self.items[index] = item
+    def _keep(self, index: int, value: Json) -> HostItem:
+        item = self.items.setdefault(index, HostItem(value))
+        item.value = value
         self.next_index = max(self.next_index, index + 1)
-        if item_id := _id_of(item):
+        if item_id := _id_of(value):
             self._ids[item_id] = index
+        return item
 
-    def _delta(self, event: Json) -> Iterator[Said]:
-        found, delta = self.text_of(event), event.get("delta")
-        if found is None or not isinstance(delta, str):
-            yield OtherEvent(self.index_of(event), event)
-        else:
-            yield from self._more(*found, delta, event, logprobs=array(event.get("logprobs")))
-
-    def _more(
-        self,
-        key: PartKey,
-        part: StreamedPart,
-        delta: str,
-        event: Json,
-        *,
-        value: Json | None = None,
-        logprobs: Sequence[Json] = (),
-    ) -> Iterator[Said]:
-        """More of a text; its item may be new."""
-        index = key.output_index
-        if index not in self.items:
-            item: Json = {"id": event.get("item_id"), "type": part.item, "status": "in_progress"}
-            more: Json = {"summary": []} if part.item == "reasoning" else {"role": "assistant"}
-            yield from self._add(index, item | more | {part.holder: []})
-        text = self._texts.get(key)
-        if text is None:
-            added, of_part = self._parts.get(key, ("", value or {}))
-            done = added.removesuffix("added") + "done" if added else ""
-            # TEXT is known by its identity, and its events are the same everywhere.
-            part = part if part is TEXT else replace(part, added=added, done=done)
-            # SGLang adds the part of a reasoning text as one of a message.
-            of_part = part.empty() | of_part | {"type": part.type, part.text.field: ""}
-            text = self._texts[key] = HostText(key, part, of_part)
-            self._latest[key[:2]] = key
+    def _more(self, where: Where, delta: str, value: Json, event: Json) -> Iterator[Said]:
+        """More of a text; see `_begin`."""
+        self._last = text = yield from self._begin(where, value, event)
         text.buffer.write(delta)
-        yield TextDelta(text, delta, logprobs)
+        yield TextDelta(text, delta, array(event.get("logprobs")))
+
+    def _begin(
+        self, where: Where, value: Json, event: Json, added: str = ""
+    ) -> Generator[Said, None, HostText]:
+        """A text, which may be new, as may its item.  `value`: what is known of its part, `added`:
+        the event that adds it."""
+        index, place, part = where
+        if index not in self.items:
+            new: Json = {"id": event.get("item_id"), "type": part.item, "status": "in_progress"}
+            more: Json = {"summary": []} if part.item == "reasoning" else {"role": "assistant"}
+            yield from self._add(index, new | more | {place.holder: []})
+        item = self.items[index]
+        text = item.texts.get(place)
+        if text is None:
+            # SGLang adds the part of a reasoning text as one of a message.
+            empty: Json = {"type": part.type, part.text.field: ""}
+            text = HostText(index, place, part, part.empty() | value | empty)
+            item.texts[place] = item.latest[place.holder] = text
+        else:
+            added = text.part.added
+        if part is not TEXT:  # which is known by its identity; its events are the same everywhere
+            done = added.removesuffix("added") + "done" if added else ""
+            text.part = replace(part, added=added, done=done)
+        return text
+
+    def _part(self, index: int, event: Json) -> Iterator[Said]:
+        """A part begins, or ends."""
+        kind, value = event["type"], event["part"]
+        holder = "summary" if "_summary_" in kind else "content"
+        thought = value.get("type") in ("reasoning_text", "summary_text")
+        item: Json = {"type": "reasoning" if thought else "message"}
+        part = _part_in(self.items[index].value if index in self.items else item, holder, value)
+        at = event.get(f"{holder}_index", 0)
+        where = None
+        if part is not None and type(at) is int:
+            where = Where(index, Place(holder, at), part)
+        if where is not None and kind.endswith(".done"):
+            yield from self._rest(where, value, event)
+        yield from self._text_done(index, holder)
+        if where is not None and kind.endswith(".added"):
+            yield from self._begin(where, value, event, kind)
+
+    def _text_done(self, index: int, holder: str) -> Iterator[Said]:
+        yield TextDone(index)
+        if index in self.items:
+            self.items[index].latest.pop(holder, None)
 
     # Text without deltas
 
-    def _part_done(self, key: PartKey, value: Json, event: Json) -> Iterator[Said]:
-        thought = value.get("type") in ("reasoning_text", "summary_text")
-        item = self.items.get(key.output_index, {"type": "reasoning" if thought else "message"})
-        if (part := _part_in(item, key.holder, value)) is not None:
-            yield from self._rest(key, part, value, event)
-
-    def _rest(self, key: PartKey, part: StreamedPart, value: Json, event: Json) -> Iterator[Said]:
+    def _rest(self, where: Where, value: Json, event: Json) -> Iterator[Said]:
         """What the end of a text has that its deltas did not have."""
-        whole, index = value.get(part.text.field), key.output_index
-        streamed = self._texts[key].text if key in self._texts else ""
-        if index in self.done or not isinstance(whole, str) or not whole.startswith(streamed):
+        whole, item = value.get(where.part.text.field), self.items.get(where.item)
+        text = item.texts.get(where.place) if item else None
+        streamed = text.text if text else ""
+        if not (isinstance(whole, str) and whole.startswith(streamed)) or (item and item.done):
             return
-        of_item = (text.text for at, text in self._texts.items() if at.output_index == index)
-        if whole and whole not in of_item:
-            yield from self._more(key, part, whole[len(streamed) :], event, value=value)
+        # A host that counts in its own way ends the text that came last under another index.
+        last = next(reversed(item.texts.values()), None) if item else None
+        if whole not in ("", streamed, last.text if last else ""):
+            yield from self._more(where, whole[len(streamed) :], value, event)
 
-    def _item_done(self, index: int, item: Json) -> Iterator[Said]:
-        is_text = item.get("type") in TEXT_ITEMS
+    def _item_done(self, index: int, value: Json) -> Iterator[Said]:
+        is_text = value.get("type") in TEXT_ITEMS
         if index not in self.items:
-            empty: Json = {name: [] for name in HOLDERS if is_text and name in item}
-            yield from self._add(index, item | empty | {"status": "in_progress"})
+            empty: Json = {name: [] for name in HOLDERS if is_text and name in value}
+            yield from self._add(index, value | empty | {"status": "in_progress"})
         for holder in HOLDERS if is_text else ():
-            streamed = sorted(key for key in self._texts if key[:2] == (index, holder))
-            for at, value in enumerate(array(item.get(holder))):
-                key = streamed[at] if at < len(streamed) else PartKey(index, holder, at)
-                if isinstance(value, dict) and (part := _part_in(item, holder, value)) is not None:
-                    yield from self._rest(key, part, value, {})
+            streamed = sorted(at for at in self.items[index].texts if at.holder == holder)
+            for at, of_part in enumerate(array(value.get(holder))):
+                place = streamed[at] if at < len(streamed) else Place(holder, at)
+                part = _part_in(value, holder, of_part) if isinstance(of_part, dict) else None
+                if part is not None:
+                    yield from self._rest(Where(index, place, part), of_part, {})
                     yield TextDone(index)
-        yield ItemDone(index, item)
-        self._keep(index, item)
-        self.done.add(index)
-        for key in [key for key in {*self._texts, *self._parts} if key.output_index == index]:
-            self._texts.pop(key, None)
-            self._parts.pop(key, None)
-            self._latest.pop(key[:2], None)
+        yield ItemDone(index, value)
+        self._keep(index, value).end()
+        self._last = None
 
     def _terminal(self, event: Json) -> Iterator[Said]:
         """The whole response: its items, as far as they are not done."""
@@ -368,7 +417,8 @@ class HostReader:
             entries = array(response.get("output")) if event["type"] in _WHOLE else []
             for entry, known in zip(entries, self._matching(entries), strict=True):
                 index = self.next_index if known is None else known
-                if not isinstance(entry, dict) or index in self.done or index >= MAX_ITEMS:
+                done = index in self.items and self.items[index].done
+                if not isinstance(entry, dict) or done or index >= MAX_ITEMS:
                     continue
                 is_cut = entry.get("status") == "incomplete"
                 if is_cut and entry.get("type") not in TEXT_ITEMS:  # clients run what is done
@@ -377,34 +427,6 @@ class HostReader:
                 else:
                     yield from self._item_done(index, entry)
         yield OtherEvent(None, event)
-
-    # What has come so far
-
-    def open_text(self, index: int) -> HostText | None:
-        """The open text of an item that is not done."""
-        keys = [key for key in self._latest.values() if key.output_index == index]
-        return next((self._texts[key] for key in keys if key in self._texts), None)
-
-    def item_up_to(self, index: int, last: HostText | None) -> Json:
-        """An item so far, with `last` as the last part of its list."""
-        item = {"id": f"item_{index}", **self.items[index]}
-        if item.get("type") == "reasoning":
-            item.setdefault("summary", [])
-        keys = sorted(key for key in {*self._texts, *self._parts} if key.output_index == index)
-        for holder in {key.holder for key in keys}:
-            item[holder] = [
-                self._part(key)
-                for key in keys
-                if key.holder == holder
-                and not (last and last.key[:2] == key[:2] and last.key < key)
-            ]
-        return item
-
-    def _part(self, key: PartKey) -> Json:
-        text = self._texts.get(key)
-        if text is None:
-            return self._parts[key][1]
-        return text.value | {text.part.text.field: text.text}
 
 
 def _part_in(item: Json, holder: str, value: Json) -> StreamedPart | None:

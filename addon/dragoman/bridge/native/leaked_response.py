@@ -30,7 +30,6 @@ from .host_reader import (
     ItemAdded,
     ItemDone,
     OtherEvent,
-    PartKey,
     Said,
     TextDelta,
 )
@@ -41,6 +40,7 @@ CallEvent = CallStart | Arguments | CallEnd
 OfHost = ItemAdded | OtherEvent | ItemDone
 _Piece = CallEvent | OfHost
 """Of a leaked call, or of one of the host's."""
+_OF_KIND: dict[str, StreamedPart] = {"content": TEXT, "reasoning": SUMMARY}
 
 
 class LeakedResponse:
@@ -71,10 +71,8 @@ class LeakedResponse:
         """The client's output indexes of the items that are copied."""
         self._leaked_in: set[int] = set()
         """Items with a leaked call."""
-        self._open: tuple[int, HostText, StreamedPart] | None = None
-        """The item and the text that the open item is written for, if that is one of text."""
-        self._parts: dict[str, StreamedPart] = {"content": TEXT, "reasoning": SUMMARY}
-        """The last that was written of each kind."""
+        self._open: tuple[HostText, StreamedPart] | None = None
+        """The text for which the open item is written, if that is one of text, and as what."""
         self._emitter: CallEmitter | None = None
         """Writes the open call."""
         self._cut = False
@@ -89,36 +87,35 @@ class LeakedResponse:
     def _add_sent(self, host: HostReader, leaking: HostText, unsent: Iterable[Said]) -> None:
         """The items that the client has.  Of those that are open, texts end, but for the one with
         the call if it is the last."""
-        new, sizes, annotated = set[int](), Counter[PartKey](), Counter[int | None]()
+        new, sizes, annotated = set[int](), Counter[HostText](), Counter[int | None]()
         for said in unsent:
             if isinstance(said, ItemAdded):
                 new.add(said.index)
             elif isinstance(said, TextDelta):
-                sizes[said.text.key] += len(said.delta)
+                sizes[said.text] += len(said.delta)
             elif isinstance(said, OtherEvent):
                 annotated[said.index] += said.event["type"] == ANNOTATION
         last = max((index for index in host.items if index not in new), default=-1)
         for index in range(last + 1):
-            item = host.items.get(index, {})
-            if item.get("type") not in TEXT_ITEMS or index in host.done:
-                self._copied[index] = self._writer.add_sent(item)
-                self._begin_call_of_host(index, item)
-                if index in host.done:
-                    self._end_call_of_host(index, item)
+            item = host.items.get(index)
+            if item is None or item.done or not item.is_text:
+                value = item.value if item else {}
+                self._copied[index] = self._writer.add_sent(value)
+                self._begin_call_of_host(index, value)
+                if item is not None and item.done:
+                    self._end_call_of_host(index, value)
                 continue
-            leaks = index == leaking.key.output_index
-            text = leaking if leaks else host.open_text(index)
-            item = host.item_up_to(index, text)
+            text = leaking if index == leaking.index else item.open_text
+            value = {"id": f"item_{index}", **item.up_to(text)}
             if text is None:
-                self._writer.end_sent(item)
+                self._writer.end_sent(value)
                 continue
             annotations = objects(text.value.get("annotations"))
             annotations = annotations[: len(annotations) - annotated[index]]
-            said_so_far = text.text[: len(text.text) - sizes[text.key]]
-            self._writer.resume(item, text, said_so_far, annotations)
-            if leaks and index == last:
-                self._open = index, text, text.part
-                self._parts[_kind_of(text.part)] = text.part
+            said_so_far = text.text[: len(text.text) - sizes[text]]
+            self._writer.resume(value, text, said_so_far, annotations)
+            if text is leaking and index == last:
+                self._open = text, text.part
             else:
                 self._writer.close_item()
 
@@ -138,32 +135,31 @@ class LeakedResponse:
     ) -> None:
         """Write what the scanner made of a text; `logprobs` if that is the text alone."""
         for piece in pieces:
-            if isinstance(piece, Text):
+            if isinstance(piece, Text) and piece.text:
                 own = _kind_of(text.part)
                 kind = piece.kind or own
-                part = text.part if kind == own else self._parts[kind]
+                part = text.part if kind == own else _OF_KIND[kind]
                 self._write_text(text, part, piece.text, logprobs)
             elif isinstance(piece, CallEvent):
-                self._add_leaked(piece, text.key.output_index)
+                self._add_leaked(piece, text.index)
             elif isinstance(piece, Dropped):
                 note_piece(self._evidence, piece)
 
     def _write_text(
         self, text: HostText, part: StreamedPart, delta: str, logprobs: Sequence[Json]
     ) -> None:
-        opened, index = self._open, text.key.output_index
-        if opened is None or opened[1] is not text or opened[2] is not part:
-            if opened is None or opened[0] != index:
+        index = text.index
+        if self._open is None or self._open[0] is not text or self._open[1] is not part:
+            if not self._is_open(index):
                 self._close()
             begun = self._begun.get(index)
             if begun is not None and begun.get("type") == part.item:
                 del self._begun[index]
             else:
                 begun = None
-            of_text = [] if index in self._leaked_in else text.value.get("annotations")
-            self._writer.begin_text(part, begun, objects(of_text))
-            self._open = index, text, part
-            self._parts[_kind_of(part)] = part
+            notes = [] if index in self._leaked_in else text.value.get("annotations")
+            self._writer.begin_text(part, begun, objects(notes))
+            self._open = text, part
         self._writer.more_text(delta, logprobs)
 
     def end_text(self, *, in_header: bool) -> None:
@@ -171,6 +167,10 @@ class LeakedResponse:
         self._cut = self._cut or in_header
         if self._emitter is not None:
             self._end_call(cut=True)
+
+    def _is_open(self, index: int | None) -> bool:
+        """Whether the open item is written for a text of this item."""
+        return self._open is not None and self._open[0].index == index
 
     def _close(self) -> None:
         self._writer.close_item()
@@ -256,15 +256,10 @@ class LeakedResponse:
             if index not in self._leaked_in:
                 self._close()
                 self._writer.end_copy(self._writer.copy_item(item), item)
-        elif self._open is None or self._open[0] != index:
+        elif not self._is_open(index):
             return False
-        elif index in self._leaked_in:
-            self._writer.close_item(
-                "incomplete" if item.get("status") == "incomplete" else "completed"
-            )
-            self._open = None
         else:
-            self._writer.close_as(item)
+            self._writer.close_as(item, changed=index in self._leaked_in)
             self._open = None
         return True
 
@@ -289,8 +284,8 @@ class LeakedResponse:
         elif index in self._copied:
             self._writer.copy_event(said.event, output_index=self._copied[index])
         elif index is not None:
-            at = self._open[0] if self._open is not None and self._writer.in_text else None
-            if said.event["type"] == ANNOTATION and index == at:
+            annotates = said.event["type"] == ANNOTATION and self._writer.in_text
+            if annotates and self._is_open(index):
                 self._writer.annotate(said.event.get("annotation") or {})
             else:
                 self._evidence.note("dropped", f"{said.event['type']} of a repaired item")

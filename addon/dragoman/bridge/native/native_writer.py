@@ -10,7 +10,7 @@ from collections.abc import Container, Sequence
 
 from ...wire.json_codec import Json, objects, string
 from ..responses.dialects import OPENAI
-from ..responses.event_writer import Writer
+from ..responses.event_writer import ItemStatus, Writer
 from ..responses.open_part import OpenPart
 from ..responses.output_items import StreamedPart
 from .host_reader import HOLDERS, HostText
@@ -47,7 +47,7 @@ class NativeWriter(Writer):
     def resume(self, item: Json, text: HostText, sent: str, annotations: Sequence[Json]) -> None:
         """The next item is open, in this text, of which so much was sent."""
         part, index = text.part, len(self._output)
-        where = {"item_id": item["id"], "output_index": index, part.index: text.key.part_index}
+        where = {"item_id": item["id"], "output_index": index, part.index: text.place.at}
         opened = self.open_part = OpenPart(item, part, where, self.events)
         opened.annotations += annotations
         opened.text.write(sent)
@@ -75,19 +75,21 @@ class NativeWriter(Writer):
         assert self.open_part is not None
         self.open_part.append(delta, logprobs)
 
-    def close_as(self, done: Json) -> None:
-        """Close the open item with the fields of the host's: its lists of parts, too, if these
-        have the text that was written."""
+    def close_as(self, done: Json, *, changed: bool) -> None:
+        """Close the open item as its host has.  Unless it was changed, it has the fields of the
+        host's: its lists of parts, too, if these have the text that was written."""
+        status: ItemStatus = "incomplete" if done.get("status") == "incomplete" else "completed"
         opened = self.open_part
-        assert opened is not None
+        if changed or opened is None:
+            self.close_item(status)
+            return
         self._close_part(opened)
         self.open_part, item = None, opened.item
         for name, value in done.items():
-            if name not in (*_OWN, *HOLDERS) or (
-                name in HOLDERS and _texts(value) == _texts(item.get(name))
-            ):
+            same = name in HOLDERS and _texts(value) == _texts(item.get(name))
+            if same or name not in (*_OWN, *HOLDERS):
                 item[name] = value
-        self._item_done(item, "incomplete" if done.get("status") == "incomplete" else "completed")
+        self._item_done(item, status)
 
     # Items and events of the host's
 

@@ -1,6 +1,8 @@
-"""Repair of a reply of either API: the type of its request's tools says which."""
+"""Repair of a reply of any API: the type of its request's tools says which."""
 
 from __future__ import annotations
+
+import re
 
 from ...notes import Evidence
 from ...repair.chat_stream import ChatStreamRepair
@@ -8,29 +10,46 @@ from ...repair.declared_tools import DeclaredTools
 from ...repair.pipeline import RepairPipeline, StreamRepair
 from ...repair.policy import Policy
 from ...wire.sse import is_event_stream
+from .message_repair import MessagesStreamRepair, MessagesTools
 from .request_tools import RequestTools
 from .stream_repair import ResponsesStreamRepair
 
-Tools = DeclaredTools | RequestTools
-"""Those of a chat request, or of a Responses request."""
+_BEGIN = 4096
+"""Bytes of a reply that show its API."""
+_MESSAGE = re.compile(rb'"type"\s*+:\s*+"message"')
+Tools = DeclaredTools | RequestTools | MessagesTools
+"""Those of a chat request, of a Responses request, or of a Messages request."""
 
 
-def tools_of(request: object, *, native: bool | None = None) -> Tools:
-    """`native`: whether the request is one of the Responses API; None: as its body shows."""
-    if native is None:
-        native = isinstance(request, dict) and "input" in request and "messages" not in request
-    return RequestTools.of_request(request) if native else DeclaredTools.of_request(request)
+def api_of(request: object, reply: bytes) -> str:
+    """The API of a recorded reply: of Responses, as the request shows; of Messages, as it itself
+    does."""
+    if isinstance(request, dict) and "input" in request and "messages" not in request:
+        return "responses"
+    begin = reply[:_BEGIN]
+    return "messages" if b"message_start" in begin or _MESSAGE.search(begin) else "chat"
+
+
+def tools_of(request: object, api: str) -> Tools:
+    """`api`: `responses`, `messages`, or any other."""
+    if api == "responses":
+        return RequestTools.of_request(request)
+    if api == "messages":
+        return MessagesTools.of_request(request)
+    return DeclaredTools.of_request(request)
 
 
 def declared(tools: Tools) -> DeclaredTools:
     """The tools as repair knows them."""
-    return tools.declared if isinstance(tools, RequestTools) else tools
+    return tools if isinstance(tools, DeclaredTools) else tools.declared
 
 
 def stage_for(tools: Tools, policy: Policy, evidence: Evidence, now: int) -> StreamRepair:
     """The stage that repairs a streamed reply."""
     if isinstance(tools, RequestTools):
         return ResponsesStreamRepair(tools, policy, evidence, now)
+    if isinstance(tools, MessagesTools):
+        return MessagesStreamRepair(tools, policy, evidence, now)
     return ChatStreamRepair(tools, policy, evidence, now)
 
 

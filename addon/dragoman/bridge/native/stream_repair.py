@@ -13,23 +13,23 @@ are deferred, that is, not read.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from ...notes import Evidence
 from ...repair.call_rule import rules_for
 from ...repair.events import Arguments, LeftAsText, ScanEvent, Text
 from ...repair.policy import Policy, note_piece
 from ...repair.scanner import Scanner
+from ...wire.chat_end import error_frame
 from ...wire.json_codec import Json, NotJson, dumps, loads, string
-from ...wire.responses import DELTAS, TERMINALS
-from ...wire.sse import Frame
+from ...wire.responses import TERMINALS
+from ...wire.sse import HEARTBEAT, Frame
 from .host_reader import (
     HostReader,
     HostText,
     ItemAdded,
     ItemDone,
-    PartKey,
     Said,
     TextDelta,
     TextDone,
@@ -45,43 +45,12 @@ End = Callable[[Scanner], list[ScanEvent]]
 
 @dataclass(slots=True, eq=False)
 class _ScannedText:
-    """A text that is scanned.  Offsets count the characters that its scanner was fed."""
+    """A text that is scanned."""
 
     text: HostText
     scanner: Scanner
-    end: int = 0
-    certain: int = 0
-    """Up to where it is text for certain."""
-    sent: int = 0
-    """Up to where its frames have left."""
-    pieces: list[ScanEvent] = field(default_factory=list)
-    """What the scanner gave since frames of it wait."""
-
-    def add(self, pieces: list[ScanEvent]) -> bool:
-        """Add what the scanner gives; returns whether that is anything but the text it was fed."""
-        self.pieces += pieces
-        for piece in pieces:
-            if not isinstance(piece, Text) or piece.kind is not None:
-                return True
-            self.certain = piece.start + len(piece.text)
-        return self.end - self.certain != self.scanner.undecided
-
-    @property
-    def is_blank(self) -> bool:
-        """Whether all that is undecided is white space."""
-        size = self.scanner.undecided
-        return size > 0 and self.text.text[-size:].isspace()
-
-    @property
-    def unsent(self) -> list[ScanEvent]:
-        """The pieces without the text that has left."""
-        unsent: list[ScanEvent] = []
-        for piece in self.pieces:
-            if not isinstance(piece, Text):
-                unsent.append(piece)
-            elif rest := piece.text[max(0, self.sent - piece.start) :]:
-                unsent.append(replace(piece, text=rest))
-        return unsent
+    decided: int
+    """How many of its characters are text for certain."""
 
 
 @dataclass(slots=True, eq=False)
@@ -97,11 +66,14 @@ class _Waiting:
     text: _ScannedText | None = None
     """The text that it continues, if that is scanned."""
     end: int = 0
-    """Where that text ends with it."""
+    """How long that text is with it."""
 
 
 class ResponsesStreamRepair:
     """Repairs one stream.  `now` (seconds) is the time of its last event, if that is ours."""
+
+    heartbeat = HEARTBEAT
+    error = staticmethod(error_frame)
 
     def __init__(self, tools: RequestTools, policy: Policy, evidence: Evidence, now: int) -> None:
         self._tools = tools
@@ -112,7 +84,8 @@ class ResponsesStreamRepair:
         self._model: str | None = None
         """What the reply calls its model; None while no text has come."""
         self._host = HostReader()
-        self._texts: dict[PartKey, _ScannedText] = {}
+        self._texts: dict[int, _ScannedText] = {}
+        """The open text of each item."""
         self._undecided: _ScannedText | None = None
         """The one of these of which something is undecided."""
         self._waiting: deque[_Waiting] = deque()
@@ -181,18 +154,16 @@ class ResponsesStreamRepair:
             self._read_deferred()
 
     def _must_defer(self, event: Json | None) -> bool:
-        """Whether this is about another text or item than the undecided one.  Where only white
-        space after a call is undecided, the next item ends it."""
+        """Whether this is about another item than the undecided text.  Where only white space after
+        a call is undecided, the next item ends it."""
         undecided = self._undecided
         if undecided is None or event is None:
             return False
-        key, index = undecided.text.key, self._host.index_of(event)
-        if index is None:
+        text, index = undecided.text, self._host.index_of(event)
+        if index is None or index == text.index:
             return False
-        if index == key.output_index:
-            found = self._host.text_of(event) if event["type"] in DELTAS else None
-            return found is not None and found[0] != key
-        return not (event["type"] == "response.output_item.added" and undecided.is_blank)
+        is_new = event["type"] == "response.output_item.added"
+        return not (is_new and text.after(text.size - undecided.scanner.undecided).isspace())
 
     def _read_deferred(self) -> None:
         while self._deferred and not self._must_defer(self._deferred[0].event):
@@ -228,29 +199,27 @@ class ResponsesStreamRepair:
 
     def _scan(self, said: TextDelta, waiting: _Waiting) -> None:
         text, delta = said.text, said.delta
-        scanned = self._texts.get(text.key)
-        if scanned is None:
-            scanned = self._texts[text.key] = _ScannedText(text, self._scanner())
-            if before := text.text[: -len(delta) or None]:
-                scanned.scanner.passed(before)
+        scanned = self._texts.get(text.index)
+        if scanned is None or scanned.text is not text:
+            self._end_text(text.index, Scanner.close)
+            before = text.size - len(delta)
+            scanned = self._texts[text.index] = _ScannedText(text, self._scanner(), before)
+            scanned.scanner.passed(text.text[:before])
         scanner = scanned.scanner
         in_call, taken = scanner.in_call, scanner.takes(delta)
         if self._leaked is None:
-            scanned.end += len(delta)
-            if taken and len(self._waiting) == 1:  # it is text, and leaves now
-                scanned.certain = scanned.end
+            is_all = waiting.event is not None and waiting.event["type"] == text.part.text.delta
+            if taken and is_all and len(self._waiting) == 1:  # it is text, and leaves now
+                scanned.decided = text.size
                 return
             waiting.said.append(said)
-            waiting.text, waiting.end = scanned, scanned.end
+            waiting.text, waiting.end = scanned, text.size
         if taken is None:
             pieces = scanner.feed(delta)
-        elif not taken:
-            pieces = []
         else:
-            start = scanned.end - len(delta)
-            pieces = [Arguments(taken) if in_call else Text(start, taken)]
+            pieces = [Arguments(taken) if in_call else Text(0, taken)] if taken else []
         self._undecided = None if scanner.between else scanned
-        self._add_pieces(scanned, pieces, said)
+        self._add_pieces(scanned, pieces, () if taken is None else said.logprobs)
 
     def _scanner(self) -> Scanner:
         """For the formats of the model that the reply names, if it does before its text."""
@@ -264,36 +233,31 @@ class ResponsesStreamRepair:
         return Scanner(declared, rules_for(declared, self._model), self._formats)
 
     def _add_pieces(
-        self, scanned: _ScannedText, pieces: list[ScanEvent], said: TextDelta | None = None
+        self, scanned: _ScannedText, pieces: list[ScanEvent], logprobs: Sequence[Json] = ()
     ) -> None:
-        """What the scanner made of a text."""
+        """What the scanner made of a text; `logprobs` if that is the text alone."""
         for piece in pieces:
             if isinstance(piece, LeftAsText):
                 note_piece(self._evidence, piece)
         pieces = [piece for piece in pieces if not isinstance(piece, LeftAsText)]
         if self._leaked is not None:
-            as_it_came = said is not None and [said.delta] == [
-                piece.text for piece in pieces if isinstance(piece, Text)
-            ]
-            logprobs = said.logprobs if said is not None and as_it_came else ()
             self._leaked.write(scanned.text, pieces, logprobs)
-        elif scanned.add(pieces):
-            self._take_over(scanned)
+            return
+        before, scanned.decided = scanned.decided, scanned.text.size - scanned.scanner.undecided
+        plain = [piece.text for piece in pieces if isinstance(piece, Text) and piece.kind is None]
+        if len(plain) < len(pieces) or sum(map(len, plain)) < scanned.decided - before:
+            self._take_over(scanned.text, before, pieces)
 
     def _end_texts(self, said: Said) -> None:
         """End the texts that end with this."""
-        ended: list[PartKey] = []
         if isinstance(said, ItemAdded):
-            ended = list(self._texts)
-        elif isinstance(said, ItemDone) or (isinstance(said, TextDone) and said.key is None):
-            ended = [key for key in self._texts if key.output_index == said.index]
-        elif isinstance(said, TextDone) and said.key is not None:
-            ended = [said.key]
-        for key in ended:
-            self._end_text(key, Scanner.close)
+            for index in list(self._texts):
+                self._end_text(index, Scanner.close)
+        elif isinstance(said, TextDone | ItemDone):
+            self._end_text(said.index, Scanner.close)
 
-    def _end_text(self, key: PartKey, end: End) -> None:
-        scanned = self._texts.pop(key, None)
+    def _end_text(self, index: int, end: End) -> None:
+        scanned = self._texts.pop(index, None)
         if scanned is not None:
             self._add_pieces(scanned, end(scanned.scanner))
             if self._undecided is scanned:
@@ -304,8 +268,8 @@ class ResponsesStreamRepair:
     def _end_all(self, end: End) -> None:
         """End all texts, and read what was deferred."""
         while self._texts or self._deferred:
-            for key in list(self._texts):
-                self._end_text(key, end)
+            for index in list(self._texts):
+                self._end_text(index, end)
             self._read_deferred()
 
     # What leaves
@@ -318,23 +282,22 @@ class ResponsesStreamRepair:
             self._changed = True
             self._waiting.clear()
         while self._waiting and (first := self._waiting[0]).read:
-            if (text := first.text) is not None:
-                if text is self._undecided and first.end > text.certain:
-                    break
-                text.sent = first.end
-                if text.sent == text.end:
-                    text.pieces.clear()
+            text = first.text
+            if text is not None and text is self._undecided and first.end > text.decided:
+                break
             out.append(first.frame)
             self._waiting.popleft()
         return out
 
-    def _take_over(self, scanned: _ScannedText) -> None:
-        """The first call has leaked, into this text: from now on the writer writes."""
+    def _take_over(self, text: HostText, decided: int, pieces: list[ScanEvent]) -> None:
+        """The first call has leaked: from now on the writer writes.  So much of its `text` was
+        decided before these `pieces`."""
+        unsent = [said for waiting in self._waiting for said in waiting.said]
         numbers = [(waiting.event or {}).get("sequence_number") for waiting in self._waiting]
         self._leaked = LeakedResponse(
             self._host,
-            scanned.text,
-            [said for waiting in self._waiting for said in waiting.said],
+            text,
+            unsent,
             self._tools,
             self._evidence,
             number=next((number for number in numbers if type(number) is int), 0),
@@ -344,6 +307,8 @@ class ResponsesStreamRepair:
             if waiting.read and waiting.event is None:
                 self._leaked.pass_on(waiting.frame)
             for said in waiting.said:
-                if not (isinstance(said, TextDelta) and said.text is scanned.text):
+                if not (isinstance(said, TextDelta) and said.text is text):
                     self._leaked.say(said)
-        self._leaked.write(scanned.text, scanned.unsent)
+        of_text = [said for said in unsent if isinstance(said, TextDelta) and said.text is text]
+        sent = text.size - sum(len(said.delta) for said in of_text)
+        self._leaked.write(text, [Text(0, text.after(sent)[: decided - sent]), *pieces])

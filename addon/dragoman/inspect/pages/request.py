@@ -14,6 +14,7 @@ from ...notes import printable
 from ...wire.chat_calls import elements, read_delta
 from ...wire.chat_text import DETAILS, REASONING, reasoning
 from ...wire.json_codec import Json, dumps, string
+from ...wire.messages import CALL, RESULT
 from ..exchange import Exchange
 from ..parse.request import ParsedRequest, names_of, parse_request
 from ..parse.responses import read_call
@@ -124,7 +125,7 @@ def _headline(request: ParsedRequest, *more: str, changed: str = "") -> Page:
     lines = filled(
         WIDTH,
         one_line(request.model, 50) or "(no model)",
-        count(len(request.items), "message" if request.shape == "chat" else "item"),
+        count(len(request.items), "item" if request.shape == "Responses" else "message"),
         count(sum(len(names_of(tool)) for tool in request.tools), "tool"),
         "streamed" if request.stream else "not streamed",
         f"{request.shape} request{changed}",
@@ -196,6 +197,10 @@ def _part(part: Any) -> str:
     for name in _TEXT_NAMES if isinstance(part, dict) else ():
         if isinstance(text := part.get(name), str):
             return text
+    if isinstance(part, dict) and part.get("type") == CALL:
+        return f"→ {joined(string(part.get('name')), _written(part.get('input') or {}))}"
+    if isinstance(part, dict) and part.get("type") == RESULT:
+        return _text(part.get("content"))
     return _text(part)
 
 

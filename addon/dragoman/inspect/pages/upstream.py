@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from ...wire import chat_delta
+from ...wire import chat_delta, messages
 from ...wire.chat_calls import elements, read_delta
 from ...wire.json_codec import Json, string
 from ...wire.responses import DELTAS
@@ -85,15 +85,17 @@ def margin(placed: NumberedFrame, at: float | None = None) -> str:
 def _summary(value: Json) -> Iterator[str]:
     if (kind := string(value.get("type"))) and not value.get("delta"):
         yield kind.removeprefix("response.")
+    if (block := messages.block_begun(value)) and block.get("type") == messages.CALL:
+        yield f"call {string(block.get('name'))}"
     choices = chat_delta.choices(value)
     for choice in choices:
         calls = map(read_delta, elements(choice.delta))
         yield from (f"call {call.name}" for call in calls if call and call.name)
     if text := carried(value):
         yield json.dumps(text[:SUMMARY], ensure_ascii=False)
-    for choice in choices:
-        if finish := string(choice.fields.get("finish_reason")):
-            yield f"finish {finish}"
+    finishes = [string(choice.fields.get("finish_reason")) for choice in choices]
+    for finish in filter(None, [*finishes, messages.stop_reason_in(value)]):
+        yield f"finish {finish}"
     if isinstance(value.get("usage"), dict):
         yield "usage"
 
@@ -104,6 +106,8 @@ def carried(value: object) -> str:
         return ""
     if string(value.get("type")) in DELTAS:
         return string(value.get("delta"))
+    if messages.is_event(value):
+        return (messages.text_in(value) or ("", ""))[1] or messages.arguments_in(value)
     return "".join(_carried_by_delta(choice.delta) for choice in chat_delta.choices(value))
 
 

@@ -1,5 +1,5 @@
-"""Parses a reply's body of any shape, even unfinished: chat and Responses, streamed and not, and
-errors; the bytes show which.
+"""Parses a reply's body of any shape, even unfinished: chat, Responses and Messages, streamed and
+not, and errors; the bytes show which.
 
 Raises nothing.
 """
@@ -8,15 +8,24 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ...wire import messages
 from ...wire.errors import ErrorObject, read_error, unlisted
-from ...wire.json_codec import NotJson, loads
+from ...wire.json_codec import Json, NotJson, loads
 from ...wire.reply_reader import MAX_WHOLE
 from ...wire.responses import is_event
 from ...wire.sse import is_event_stream
 from .chat import ChatReader
 from .frames import head_and_tail
+from .messages import MessagesReader
 from .responses import ResponsesReader
 from .values import ParsedReply, Shape
+
+Reader = ChatReader | ResponsesReader | MessagesReader
+_STREAMS: dict[type[Reader], Shape] = {
+    ChatReader: "chat stream",
+    ResponsesReader: "Responses stream",
+    MessagesReader: "Messages stream",
+}
 
 
 def parse_reply(body: bytes) -> ParsedReply:
@@ -25,7 +34,7 @@ def parse_reply(body: bytes) -> ParsedReply:
 
 def _stream(body: bytes) -> ParsedReply:
     """The first object shows the API."""
-    reader: ChatReader | ResponsesReader | None = None
+    reader: Reader | None = None
     error: ErrorObject | None = None
     looked = head_and_tail(body)
     unread = 0
@@ -36,17 +45,15 @@ def _stream(body: bytes) -> ParsedReply:
             done = True
         elif isinstance(value, dict):
             error = read_error(value) or error
-            kind = ResponsesReader if is_event(value) else ChatReader
-            reader = reader or kind()
-            if isinstance(reader, kind):
+            reader = reader or _reader_of(value)
+            if type(reader) is type(_reader_of(value)) or isinstance(reader, MessagesReader):
                 reader.feed(value)
         elif placed.frame.data is not None:
             unread += 1
     reply = ParsedReply(error=error)
-    if isinstance(reader, ResponsesReader):
-        reply = _parsed(reader, "Responses stream", reader.error or error)
-    elif reader is not None:
-        reply = _parsed(reader, "chat stream", error)
+    if reader is not None:
+        of_reader = None if isinstance(reader, ChatReader) else reader.error
+        reply = _parsed(reader, _STREAMS[type(reader)], of_reader or error)
     return replace(
         reply,
         ended=reply.ended or (done and bool(reply.shape)),
@@ -56,9 +63,13 @@ def _stream(body: bytes) -> ParsedReply:
     )
 
 
-def _parsed(
-    reader: ChatReader | ResponsesReader, shape: Shape, error: ErrorObject | None
-) -> ParsedReply:
+def _reader_of(value: Json) -> Reader:
+    if messages.is_event(value):
+        return MessagesReader()
+    return ResponsesReader() if is_event(value) else ChatReader()
+
+
+def _parsed(reader: Reader, shape: Shape, error: ErrorObject | None) -> ParsedReply:
     return ParsedReply(
         shape, reader.model, reader.id, reader.choices, reader.usage, error, reader.ended
     )
@@ -75,6 +86,11 @@ def _whole(body: bytes) -> ParsedReply:
         responses = ResponsesReader()
         responses.snapshot(value)
         reply = _parsed(responses, "Responses reply", responses.error)
+    elif messages.is_message(value):
+        message = MessagesReader()
+        for event in messages.events_of(value):
+            message.feed(event)
+        reply = _parsed(message, "Messages reply", None)
     else:
         chat, error = ChatReader(), read_error(value)
         chat.feed(value)

@@ -1,4 +1,4 @@
-"""Parses a request of either API, to be shown."""
+"""Parses a request of any API, to be shown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...wire.json_codec import Json, NotJson, array, loads, objects, string
 MAX_REQUEST = 24 * 1024 * 1024
 _CONVERSATIONS = ("messages", "input", "tool_outputs")
 """Of a chat request, of a Responses request, and of what is submitted to a response."""
-_NOT_SETTINGS = frozenset({"model", *_CONVERSATIONS, "instructions", "tools", "stream"})
+_NOT_SETTINGS = frozenset({"model", *_CONVERSATIONS, "instructions", "system", "tools", "stream"})
 
 
 _MODEL = re.compile(rb'"model"\s*:\s*"([^"\\]{1,100})"')
@@ -21,7 +21,7 @@ _MODEL_WITHIN = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ParsedRequest:
-    shape: Literal["chat", "Responses"]
+    shape: Literal["chat", "Responses", "Messages"]
     model: str
     stream: bool
     items: list[Any]
@@ -39,12 +39,15 @@ def parse_request(body: bytes) -> ParsedRequest | None:
         return None
     if not isinstance(value, dict) or value.keys().isdisjoint(_CONVERSATIONS):
         return None
-    chat = "messages" in value
+    shape: Literal["chat", "Responses", "Messages"] = "Responses"
+    if "messages" in value:
+        schemas = ("input_schema" in tool for tool in objects(value.get("tools")))
+        shape = "Messages" if "system" in value or any(schemas) else "chat"
     return ParsedRequest(
-        "chat" if chat else "Responses",
+        shape,
         string(value.get("model")),
         value.get("stream") is True,
-        array(value["messages"]) if chat else _items(value),
+        _items(value) if shape == "Responses" else _messages(value),
         objects(value.get("tools")),
         {name: member for name, member in value.items() if name not in _NOT_SETTINGS},
     )
@@ -64,6 +67,12 @@ def _items(value: Json) -> list[Any]:
         *([{"type": "instructions", "content": instructions}] if instructions else []),
         *(items if isinstance(items, list) else [{"role": "user", "content": items}]),
     ]
+
+
+def _messages(value: Json) -> list[Any]:
+    """What Messages have as ``system`` is one as well."""
+    system = [{"role": "system", "content": value["system"]}] if value.get("system") else []
+    return [*system, *array(value["messages"])]
 
 
 def names_of(value: Json) -> list[str]:

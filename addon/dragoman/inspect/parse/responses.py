@@ -12,7 +12,7 @@ from typing import Literal
 from ...bridge.envelope import open_sealed
 from ...wire.errors import ErrorObject, read_error
 from ...wire.json_codec import Json, array, dumps, objects, string
-from ...wire.reply_reader import finish_of
+from ...wire.reply_reader import call_fields, finish_of
 from ...wire.responses import DELTAS, DONES, TERMINALS, TextEvents, TextKind
 from ...wire.usage import Counts, counts
 from .values import ParsedCall, ParsedChoice, Prose
@@ -144,20 +144,15 @@ def _reasoning(item: Json) -> list[Prose]:
 
 
 def read_call(item: Json, kind: str, streamed: str = "") -> ParsedCall:
-    inner = item.get("function")
-    fields = item | inner if isinstance(inner, dict) else item
-    if kind in ("function_call", "tool_call", ""):
-        shown, arguments = "function", fields.get("arguments")
-    elif kind == "custom_tool_call":
-        shown, arguments = "custom", fields.get("input")
-    else:
-        shown = kind.removesuffix("_call")
+    """`kind`: the item's type, or empty for a call of any other."""
+    shown, name, arguments = call_fields(item if kind else {**item, "type": "function_call"})
+    if shown not in ("function", "custom"):
         arguments = {name: item[name] for name in item if name not in _NO_ARGUMENTS}
         if len(arguments) == 1:
             (arguments,) = arguments.values()
     written = dumps(arguments).decode() if arguments and not isinstance(arguments, str) else ""
     return ParsedCall(
-        string(fields.get("name")) or shown,
+        name,
         string(item.get("call_id")) or string(item.get("id")),
         string(arguments) or written or streamed,
         shown,

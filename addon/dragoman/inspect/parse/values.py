@@ -1,5 +1,4 @@
-"""The values that a reply is parsed into, the same for a chat stream, a chat message, a Responses
-stream and a Responses object."""
+"""The values that a reply is parsed into, the same for each API, streamed or not."""
 
 from __future__ import annotations
 
@@ -11,7 +10,15 @@ from ...wire.usage import Counts
 
 ProseKind = Literal["reasoning", "text", "refusal", "compaction"]
 """`compaction`: a summary from which the conversation continues."""
-Shape = Literal["", "chat stream", "chat reply", "Responses stream", "Responses reply"]
+Shape = Literal[
+    "",
+    "chat stream",
+    "chat reply",
+    "Responses stream",
+    "Responses reply",
+    "Messages stream",
+    "Messages reply",
+]
 
 
 @dataclass(frozen=True, slots=True)

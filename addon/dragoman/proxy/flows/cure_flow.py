@@ -94,7 +94,7 @@ class CureFlow:
                 await self._rename_calls(flow)
                 return
             repairs = settings.repair is None or settings.repair(flow)
-            request = await _strict_request(flow.request, renames=repairs)
+            request = await _strict_request(flow, renames=repairs)
             if request is not None:
                 await self._cure(flow, request)
         except ClientLeft:
@@ -209,6 +209,9 @@ class CureFlow:
         """The upstream's reply has ended: keep what was not streamed, and say what can be done
         about a refusal."""
         if response.status_code == 400 and is_chat(flow.request):
+            record = recorder_of(flow)
+            if record is not None and record.job == "bridge" and family_of(record.model).is_strict:
+                self._cures[flow] = "cured"
             _advise(flow, response, self._cures.get(flow, "off"))
         if self.keeps(flow) and not response.stream:
             try:
@@ -244,10 +247,10 @@ async def _read(request: http.Request) -> tuple[bytes, Any]:
     return body, await request_value(body) if may_be_strict(body) else None
 
 
-async def _strict_request(request: http.Request, *, renames: bool) -> _StrictRequest | None:
-    """The request, if it is for a model whose hosts refuse something; raises `TooLarge`, `NotJson`
-    and `DecodingError`.  `renames`: whether the reply can be given the client's names."""
-    body, value = await _read(request)
+async def _strict_request(flow: http.HTTPFlow, *, renames: bool) -> _StrictRequest | None:
+    """The request, if it is for a model whose hosts refuse something.  `renames`: whether the reply
+    can be given the client's names.  Raises `ClientLeft`, and what `_read` does."""
+    body, value = await _read(flow.request)
     model = value.get("model") if isinstance(value, dict) else None
     family = family_of(model) if isinstance(model, str) else None
     if family is None or not isinstance(value.get("messages"), list):
@@ -255,7 +258,9 @@ async def _strict_request(request: http.Request, *, renames: bool) -> _StrictReq
     missing = family.refuses.missing_reasoning if family.thinks(value) else None
     renames = renames and family.refuses.tool_names
     refuses = replace(family.refuses, missing_reasoning=missing, tool_names=renames)
-    history = History.of(value["messages"]) if missing is not None else None
+    history = None
+    if missing is not None:
+        history = await in_slices(History.of(value["messages"]), flow)
     return _StrictRequest(body, value, replace(family, refuses=refuses), history)
 
 

@@ -24,7 +24,7 @@ from ...repair.pipeline import RepairPipeline, StreamRepair, Untouched
 from ...wire.chat_end import EARLY, TAIL, broken_off, has_ended
 from ...wire.json_codec import NotJson
 from ...wire.request_bounds import TooLarge
-from ...wire.sse import HEARTBEAT, is_event_stream
+from ...wire.sse import is_event_stream
 from ..content_decoding import MAX_REPLY, DecodingError, decoder_for, is_unreadable
 from ..error_responses import unreachable
 from ..http_headers import (
@@ -39,7 +39,7 @@ from ..http_headers import (
 from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import FlowRecorder, recorder_of
 from ..options import Settings
-from ..routes import is_chat, route_of
+from ..routes import is_anthropic, is_chat, route_of
 from .cure_flow import CureFlow
 from .live_stream import LiveStream, ReplyContext, WatchedStream
 
@@ -73,7 +73,9 @@ class RepairReplies:
     def is_wanted(self, flow: http.HTTPFlow, settings: Settings) -> bool:
         """Whether the reply to this request, unless bridged, is to be repaired."""
         if settings.repair is None:
-            return route_of(flow.request).gives_turn
+            route = route_of(flow.request)
+            anthropic = route.api == "messages" and is_anthropic(flow.request)
+            return route.gives_turn and not anthropic
         # The names of tools are put back whatever a filter says of the reply.
         names = self._cure.tool_names(flow)
         return (names is not None and names.restores) or settings.repair(flow)
@@ -249,7 +251,8 @@ async def read_request(request: http.Request) -> ReadRequest:
     value = None
     with suppress(NotJson, DecodingError):
         value = await request_value(await request_body(request) or b"null")
-    tools = tools_of(value, native=route_of(request).gives_response)
+    route = route_of(request)
+    tools = tools_of(value, "responses" if route.gives_response else route.api)
     stream = bool(value.get("stream")) if isinstance(value, dict) else None
     return ReadRequest(stream, tools)
 
@@ -307,7 +310,7 @@ class RepairStream(LiveStream):
         except Exception:
             sent = self._fall_back()
         if self._pipeline.error:
-            logger.error("%s: %s", self._name, self._pipeline.error)
+            self._say(self._pipeline.error)
         if self._pipeline.document is None:
             return self._until_turn_end(sent)
         return self._repaired(self._pipeline.document)
@@ -323,8 +326,8 @@ class RepairStream(LiveStream):
         return self._until_turn_end(sent)
 
     def heartbeat(self) -> bytes:
-        """A comment, between two events: parsers ignore it."""
-        return self._recorded(HEARTBEAT.raw if self._pipeline.may_be_interrupted else b"")
+        """Sent between two events: clients ignore it."""
+        return self._recorded(self._pipeline.heartbeat)
 
     def break_off(self, error: str) -> bytes:
         if self._pipeline.ended:
@@ -383,8 +386,14 @@ class RepairStream(LiveStream):
             return sent
 
     def _broken_off(self, error: str) -> bytes:
-        logger.error("%s: %s", self._name, error)
-        return self._ended(self._pipeline.break_off(error))
+        sent = self._ended(self._pipeline.break_off(error))
+        self._say(error)
+        return sent
+
+    def _say(self, error: str) -> None:
+        """The line of a flow says why its reply has broken off."""
+        if not self.broken:
+            logger.error("%s: %s", self._name, error)
 
     def _fall_back(self) -> bytes:
         """After a fault."""

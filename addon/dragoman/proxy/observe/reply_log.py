@@ -8,8 +8,8 @@ import time
 from array import array
 
 from ...inspect.parse.frames import gap
-from ...wire.stream_tail import Tail, append
 from .refresh import FlowRefresher
+from .stream_tail import Tail, append
 
 logger = logging.getLogger(__name__)
 

@@ -1,15 +1,15 @@
 """The formats that are looked for in a reply (`FormatChoice.active`), together.
 
-Nearly all text has none of their markers, and to find that out must be cheap: in the bytes of a
-frame, before it is parsed, and in a text.  The invariant: a doubt counts as a yes.
+Nearly all text has none of their markers, and to find that out must be cheap.  The invariant: a
+doubt counts as a yes.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from .marker_set import TAG_LIMIT, by_first, tree
 from .protocol import LeakFormat, MarkerMatch
@@ -21,7 +21,6 @@ class ActiveFormats:
     def __init__(self, formats: Sequence[LeakFormat]) -> None:
         self._formats = tuple(formats)
         beginnings = {text for each in formats for text in each.beginnings}
-        self._beginnings = beginnings
         # An expression that begins with one literal is searched several times faster.
         self._in_text = [
             (first, re.compile(re.escape(first) + tree(rest, r"\Z")).search)
@@ -48,28 +47,9 @@ class ActiveFormats:
     def __iter__(self) -> Iterator[LeakFormat]:
         return iter(self._formats)
 
-    def without(self, other: LeakFormat) -> ActiveFormats:
-        """All but this one."""
-        return _active(tuple(each for each in self._formats if each is not other))
-
-    @cached_property
-    def _in_json(self) -> list[tuple[int, Callable[[bytes], re.Match[bytes] | None]]]:
-        """Expressions that find a beginning in JSON, or a piece of one, each with its first byte:
-        after each character the string may end, or an escape follow.  Any may be escaped (Go does
-        so with ``<``)."""
-        firsts = [(first, tree(rest, r'[\\"]')) for first, rest in by_first(self._beginnings)]
-        found = [(first, re.escape(first) + rest) for first, rest in firsts]
-        escaped = "|".join(f"(?i:{ord(first):04x}){rest}" for first, rest in firsts)
-        found.append(("\\", rf"\\u(?:{escaped or '(?!)'})"))
-        return [(first.encode()[0], re.compile(text.encode()).search) for first, text in found]
-
-    def may_hold_marker(self, raw: bytes) -> bool:
-        """Whether the JSON text `raw` could hold a marker or a piece of one."""
-        # An int is found in bytes much faster than bytes or an expression are.
-        for first, search in self._in_json:  # noqa: SIM110 - a generator costs more
-            if first in raw and search(raw) is not None:
-                return True
-        return False
+    def without(self, *others: LeakFormat) -> ActiveFormats:
+        """All but these."""
+        return _active(tuple(each for each in self._formats if each not in others))
 
     def may_begin_in(self, text: str) -> bool:
         """Whether a marker, or the start of one, could be in `text`."""
@@ -77,6 +57,14 @@ class ActiveFormats:
             if first in text and search(text) is not None:
                 return True
         return False
+
+    def begins_at(self, text: str) -> int:
+        """Before which place none does; `text` is searched for the beginnings of all once."""
+        at = len(text)
+        for first, search in self._in_text:
+            if first in text and (found := search(text, 0, at)) is not None:
+                at = found.start()
+        return at
 
     def find(
         self, text: str, start: int = 0, *, likenesses: Counter[LeakFormat] | None = None
@@ -103,9 +91,11 @@ class ActiveFormats:
     def unfinished(self, text: str) -> int:
         """How many characters at the end of `text`, which holds no marker, may be the start of
         one."""
-        if not self.may_begin_in(text[-TAG_LIMIT:]):
+        end = text[-TAG_LIMIT:]
+        begin = len(text) - len(end) + self.begins_at(end)
+        if begin == len(text):
             return 0
-        return max(each.markers.unfinished(text) for each in self._formats)
+        return max(each.markers.unfinished(text, begin) for each in self._formats)
 
 
 @lru_cache(maxsize=64)

@@ -35,6 +35,7 @@ _OVER = marker_set((*_BEGIN, *_END))
 """What ends a message."""
 _END_TOKEN = re.compile(rf"\s*(?:{marker_set(_END).expression})")
 _HEADER_ENDS = re.compile(rf"<\|message\|>|\{{|<\|start\|>|{marker_set(_END).expression}")
+_LONGEST = max(map(len, _TOKENS))
 _HEADER = re.compile(
     r"(?:<\|start\|>\s*assistant\b)?"
     rf"(?:\s*(?:(?P<to>to=)(?:functions\.)?+(?P<name>{WORD})?+|<\|constrain\|>|json|code"
@@ -78,7 +79,8 @@ class HarmonyParser(LeakParser):
         return self._in_head and not self._called
 
     def _read_header(self) -> bool:
-        end = _HEADER_ENDS.search(self._buffer, self._at + self._searched)
+        limit = self._at + HEADER_LIMIT + _LONGEST
+        end = _HEADER_ENDS.search(self._buffer, self._at + self._searched, limit)
         unfinished = 0 if end else _MARKERS.unfinished(self._buffer[self._at + self._searched :])
         size = (end.start() if end else len(self._buffer) - unfinished) - self._at
         if size > HEADER_LIMIT:

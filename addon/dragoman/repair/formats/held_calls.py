@@ -34,7 +34,12 @@ _BARE_CALL = re.compile(rf"(?P<name>{WORD}+)\s*+(?P<fence>```\w*+\s*+)?+(?=\{{)"
 _BARE_CALL_SO_FAR = re.compile(rf"(?P<name>{WORD}+)\s*+(?:```\w*+\s*+|`{{1,2}})?+\Z")
 
 
-def tagged(name: str, beginnings: tuple[str, ...], table: TagTable) -> LeakFormat:
+def tagged(
+    name: str,
+    beginnings: tuple[str, ...],
+    table: TagTable,
+    form: type[LeakFormat] = LeakFormat,
+) -> LeakFormat:
     """A format whose calls always begin with a tag."""
     markers = table.in_text or table.tags
 
@@ -52,7 +57,7 @@ def tagged(name: str, beginnings: tuple[str, ...], table: TagTable) -> LeakForma
         part = tag.kind in PARTS
         return MarkerMatch(leak_format, name, tag.start, tag.end, is_opener, tool, kind, part)
 
-    return LeakFormat(name, beginnings, markers, partial(HeldCalls, table), meaning)
+    return form(name, beginnings, markers, partial(HeldCalls, table), meaning)
 
 
 class HeldCalls(LeakParser):

@@ -5,12 +5,13 @@ One shape, here without the section and line ends::
     <invoke name="N"><parameter name="K" string="true">V</parameter></invoke>
 
 DSML (V3.2 to V4.1) has its name between bars in every tag, and hosts change bars, blanks and the
-section's name, or lose the ``>`` of its opener.  ``string`` gives the type of a value that the tool
-does not declare.  MiniMax may leave out the quotes.  Hosts that take DSML's tokens out leave plain
-tags; those of a section then count only around invocations.
+section's name, or lose the ``>`` of its opener.  ``string`` gives the type of an undeclared value.
+Hosts that take DSML's tokens out leave plain tags; those of a section count only around calls then.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from .held_calls import tagged
 from .marker_set import Part, Run, Words, so_far, spelled
@@ -30,7 +31,7 @@ def _tags(words: Words, *around: tuple[Part, ...], starts: Words = ("<", "</")) 
     return [Spelling(each, TagKind.SECTION, each[0] == ("</",), "string") for each in parts]
 
 
-def _table(sections: Words, head: tuple[Part, ...] = (), wrappers: Words = ()) -> TagTable:
+def invocations(sections: Words, head: tuple[Part, ...] = (), wrappers: Words = ()) -> TagTable:
     """`head` precedes the words of tags, such as `sections`.  A text may hold the `wrappers`, too:
     outside of a section they count only right before an invocation."""
     end = Run(rf"(?:\s*+>|(?=\s*+</?{spelled(*head)}[a-z]))", r"\s*+(?:</?+[^<>a-z]{0,16}+)?+")
@@ -39,22 +40,21 @@ def _table(sections: Words, head: tuple[Part, ...] = (), wrappers: Words = ()) -
         in_text=TagPattern(*in_call, *_tags(wrappers, head, (_BEFORE_CALL,), starts=("<",))),
         tags=TagPattern(*in_call, *_tags(wrappers, head, (end,))),
         in_value=TagPattern(*in_call),
-        strays=bool(head),
-        pairs=bool(head),
-        closer=f"</{'｜DSML｜' if head else ''}parameter>",
+        closer="</parameter>",
     )
 
 
 _BARS = (r"[｜|‖]", r" ?[｜|‖]?", " ?")
 _DSML = ("tool_calls", "tool_call", "function_calls", "toolcalls", "toolcall", "tool_use", "calls")
 _DSML_BARS = tuple(before + bar for bar in "｜‖" for before in ("<", "</", "< ", "</ "))
+_DSML_TAGS = invocations(_DSML, (" ?", *_BARS, ("DSML",), " ?", *_BARS))
 DSML = tagged(
     "dsml",
     ("<|D", "<||", "<| ", "</|", "< |", "</ |", *_DSML_BARS),
-    _table(_DSML, head=(" ?", *_BARS, ("DSML",), " ?", *_BARS)),
+    replace(_DSML_TAGS, strays=True, pairs=True, closer="</｜DSML｜parameter>"),
 )
 MINIMAX_M2 = tagged(
     "minimax_m2",
     ("<minimax:", "</minimax:", "<invoke", "<function_calls", "<tool_calls", "<calls"),
-    _table(("minimax:tool_call",), wrappers=("function_calls", "tool_calls", "calls")),
+    invocations(("minimax:tool_call",), wrappers=("function_calls", "tool_calls", "calls")),
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 
+from ...wire.json_codec import loads
 from ..events import Arguments
 from .enclosed_json import EnclosedParser
 from .marker_set import MarkerPattern, marker_set
@@ -40,11 +41,17 @@ class JsonAloneParser(EnclosedParser):
         return False
 
     def _call(self) -> bool:
-        given = any(each.key in _GIVEN for each in self._members)
+        given = any(
+            each.key in _GIVEN and isinstance(each.value, (dict, str)) for each in self._members
+        )
         if self._name is None or not (given and super()._call()):
             return False
-        arguments = [each.text for each in self._events if isinstance(each, Arguments)]
-        return not self._tools.refuses(self._name, "".join(arguments))
+        given_as = [each.text for each in self._events if isinstance(each, Arguments)]
+        arguments = "".join(given_as)
+        if self._tools.refuses(self._name, arguments):
+            return False
+        # An open schema accepts that of the tool itself, which a list of tools has there.
+        return not arguments or bool(loads(arguments).keys() & self._declared(self._name))
 
 
 class _JsonAlone(LeakFormat):

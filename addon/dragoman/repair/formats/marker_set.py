@@ -60,9 +60,10 @@ class MarkerPattern:
         self._halves = halves
         self._longest = longest
 
-    def unfinished(self, text: str) -> int:
-        """How many characters at the end of `text` may be the start of a marker."""
-        found = self.begun.search(text, max(0, len(text) - self._longest))
+    def unfinished(self, text: str, begin: int = 0) -> int:
+        """How many characters at the end of `text` may be the start of a marker, which is not
+        before `begin`."""
+        found = self.begun.search(text, max(begin, len(text) - self._longest))
         return len(text) - found.start() if found else 0
 
     def may_begin_in(self, text: str) -> bool:

@@ -117,6 +117,7 @@ class TagPattern(MarkerPattern):
     """Finds the tags that are spelled so, of two at one place that of the first."""
 
     def __init__(self, *spellings: Spelling, first: str = "<") -> None:
+        self.spellings = spellings
         by_first: dict[str, list[Spelling]] = {}
         for each in spellings:
             by_first.setdefault(each.first, []).append(each)

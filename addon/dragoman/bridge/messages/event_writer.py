@@ -1,0 +1,87 @@
+"""The one class that builds the events of a message's blocks, and the one of its end.
+
+Its callers name the content, never the event.  It owns the indexes and what is open, so an illegal
+order cannot be expressed:
+
+- blocks are numbered 0, 1, 2 …; one is open at a time, and what begins another stops it;
+- clients run a call the moment its block is stopped, whatever the stop reason says.  So the input
+  of a call comes in deltas alone, at least one, and a call that was cut before any never begins;
+- the stop reason is ``tool_use`` if, and only if, there is a call.
+"""
+
+from __future__ import annotations
+
+from ...wire import messages as api
+from ...wire.json_codec import Json
+from ...wire.messages import TextKind
+from ...wire.sse import Frame
+
+
+class MessageWriter:
+    """Writes one message from a block on, as `frames`."""
+
+    def __init__(self) -> None:
+        self.index = -1
+        """That of the last block."""
+        self.kind = ""
+        """The type of the open block, or of a call that is about to begin."""
+        self.called = False
+        """Whether there is a call."""
+        self._call: Json | None = None
+        """A call that begins with its first argument."""
+        self.frames: list[Frame] = []
+
+    def adopt(self, index: int, kind: str) -> None:
+        """The client has got the beginning of a block of this type from elsewhere."""
+        self.index, self.kind = index, kind
+        self.called = self.called or kind == api.CALL
+
+    def text(self, kind: TextKind, text: str) -> None:
+        """More of the text, in the open block if it is of this kind."""
+        if self.kind != kind:
+            begun = {"signature": ""} if kind == "thinking" else {}
+            self.begin({"type": kind, kind: "", **begun})
+        self.delta({"type": f"{kind}_delta", kind: text})
+
+    def begin(self, block: Json) -> None:
+        """A block begins; the input of a call comes in deltas."""
+        self.stop()
+        self.index, self.kind = self.index + 1, block["type"]
+        if self.kind == api.CALL:
+            self._call = {**block, "input": {}}
+        else:
+            self._begin(block)
+
+    def arguments(self, text: str) -> None:
+        """More of the input of the open call."""
+        self.delta({"type": api.ARGUMENTS, "partial_json": text})
+
+    def delta(self, delta: Json) -> None:
+        """A delta of the open block."""
+        if self._call is not None:
+            self._begin(self._call)
+            self._call, self.called = None, True
+        self._write({"type": api.BLOCK_DELTA, "index": self.index, "delta": delta})
+
+    def stop(self, *, cut: bool = False) -> None:
+        """The open block, if there is one, ends; `cut`: within the input of a call."""
+        if self._call is not None and not cut:
+            self.arguments("{}")
+        if self._call is not None:
+            self.index -= 1
+        elif self.kind:
+            self._write({"type": api.BLOCK_STOP, "index": self.index})
+        self.kind, self._call = "", None
+
+    def end(self, event: Json, stop_reason: str | None) -> None:
+        """The event with the message's end, with this stop reason if that can be true."""
+        self.stop()
+        if stop_reason == api.TOOL_USE and not self.called:
+            stop_reason = api.END_TURN
+        self._write({**event, "delta": {**api.delta_of(event), "stop_reason": stop_reason}})
+
+    def _begin(self, block: Json) -> None:
+        self._write({"type": api.BLOCK_START, "index": self.index, "content_block": block})
+
+    def _write(self, event: Json) -> None:
+        self.frames.append(api.encoded(event))

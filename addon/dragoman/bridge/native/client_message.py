@@ -1,0 +1,251 @@
+"""A message as its client gets it: the host's events, and from the first change on the writer's.
+
+Of a call that may have come twice, as text and as a block, all is held until that is decided
+(`RepeatedCalls`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...notes import Evidence
+from ...repair.call_builder import MAX_CHECKED
+from ...repair.call_namer import LITERAL
+from ...repair.declared_tools import DeclaredTools
+from ...repair.events import Arguments, CallEnd, CallStart, Dropped, ScanEvent, Text
+from ...repair.policy import Policy, note_piece
+from ...repair.repeated_calls import RepeatedCall, RepeatedCalls
+from ...wire import messages as api
+from ...wire.chat_end import is_whole
+from ...wire.json_codec import Json, dumps, string
+from ...wire.messages import TextKind
+from ...wire.sse import Frame
+from ..messages.event_writer import MessageWriter
+
+CallEvent = CallStart | Arguments | CallEnd
+
+
+class ClientMessage:
+    """`now` (seconds) is only used for ids of calls."""
+
+    def __init__(self, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int) -> None:
+        self._tools = tools
+        self._policy = policy
+        self._evidence = evidence
+        self._now = now
+        self._writer = MessageWriter()
+        self.changed = False
+        """Whether the writer writes."""
+        self._block: Json = {}
+        """The host's latest block, as it began."""
+        self._index: int | None = None
+        """Its index at the host, and at the client, if that has it."""
+        self._at = -1
+        self._blank = ""
+        """White space that is sent if a text follows."""
+        self._ended = False
+        """Whether there was a stop reason."""
+        self._cut = False
+        """Whether a call was cut off."""
+        self._calls = RepeatedCalls[CallEvent | Json](evidence)
+        self._leaked: RepeatedCall[CallEvent | Json] | None = None
+        self._native: RepeatedCall[CallEvent | Json] | None = None
+        """The calls that came last."""
+        self._arguments: list[str] = []
+        """Of the open leaked call."""
+        self._made = 0
+        """Ids that were made for calls."""
+
+    def change(self) -> None:
+        """From now on the writer writes."""
+        self.changed = True
+
+    def drain(self) -> list[Frame]:
+        frames, self._writer.frames = self._writer.frames, []
+        return frames
+
+    # The host's events
+
+    def passed(self, event: Json) -> None:
+        """This event has left as it came."""
+        if (block := api.block_begun(event)) is not None:
+            self._begin(event, block)
+            index = api.index_of(event)
+            self._at = self._writer.index + 1 if index is None else index
+            self._writer.adopt(self._at, string(block.get("type")))
+        elif event["type"] == api.BLOCK_STOP and api.index_of(event) in (None, self._index):
+            self._writer.kind = ""
+        self._follow(event)
+
+    def pass_on(self, frame: Frame, event: Json | None, *, signed: bool) -> None:
+        """Send any event but a text.  `event` is None if the API has no such event; `signed`:
+        whether nothing of its block has changed."""
+        kind = event["type"] if event else ""
+        if event is None or not kind.startswith("content_block"):
+            self._pass_other(frame, event, kind)
+            return
+        if (block := api.block_begun(event)) is not None:
+            self._begin(event, block)
+            if block.get("type") in api.TEXTS:
+                return  # it begins with its text
+        elif api.index_of(event) not in (None, self._index):
+            return  # for the client that block ended when another began
+        elif not signed and api.delta_of(event).get("type") == api.SIGNATURE:
+            self._evidence.note("dropped", "the signature of thoughts that were repaired")
+            return
+        native = self._native
+        if native is not None and not native.ended:
+            if kind == api.BLOCK_STOP and (given := self._given(native)):
+                delta = {"type": api.ARGUMENTS, "partial_json": given}
+                added = {"type": api.BLOCK_DELTA, "index": self._index, "delta": delta}
+                self.pass_on(frame, added, signed=True)
+            self._let_out(self._calls.add(native, event))
+        else:
+            self._write_block(event)
+        self._let_out(self._follow(event))
+
+    def _begin(self, event: Json, block: Json) -> None:
+        self._block, self._index, self._at = block, api.index_of(event), -1
+        self._blank, self._native = "", None
+        if block.get("type") == api.CALL:
+            self._native = self._calls.begin(string(block.get("name")), leaked=False)
+
+    def _follow(self, event: Json) -> Sequence[CallEvent | Json]:
+        """Keep what a block of a call says; what of calls leaves now."""
+        native = self._native
+        if native is None or native.ended:
+            return []
+        if arguments := api.arguments_in(event):
+            self._calls.keep(native, arguments)
+        if event["type"] != api.BLOCK_STOP:
+            return []
+        if given := self._given(native):
+            self._calls.keep(native, given)
+        return self._calls.end(native)
+
+    def _given(self, native: RepeatedCall[CallEvent | Json]) -> str:
+        """The input that a host gives with the beginning of a call, if no delta has brought it."""
+        given = self._block.get("input")
+        return dumps(given).decode() if given and not native.arguments.tell() else ""
+
+    def _pass_other(self, frame: Frame, event: Json | None, kind: str) -> None:
+        if event is None or kind not in (api.MESSAGE_DELTA, api.MESSAGE_STOP):
+            self._writer.frames.append(frame)
+            return
+        reason = api.stop_reason_in(event)
+        if reason or kind == api.MESSAGE_STOP:
+            self._let_out(self._calls.close(cut=not is_whole(reason)))
+        if kind == api.MESSAGE_DELTA:
+            self._end(event, reason)
+            return
+        if self._writer.called and not self._ended:
+            self._evidence.note("added stop_reason", api.TOOL_USE)
+            ends = {"stop_reason": None, "stop_sequence": None}
+            added = {"type": api.MESSAGE_DELTA, "delta": ends, "usage": {"output_tokens": 0}}
+            self._end(added, api.TOOL_USE)
+        self._writer.stop()
+        self._writer.frames.append(frame)
+
+    def _end(self, event: Json, reason: str) -> None:
+        self._ended = self._ended or bool(reason)
+        if reason and self._cut and reason != "refusal":
+            reason = api.CUT
+        elif reason and self._writer.called and self._policy.ends_for_calls(reason):
+            reason = api.TOOL_USE
+        self._writer.end(event, reason or None)
+
+    # Blocks out
+
+    def _write_block(self, event: Json) -> None:
+        """An event of a block that is no text."""
+        writer = self._writer
+        if event["type"] == api.BLOCK_START:
+            self._open()
+        elif event["type"] == api.BLOCK_DELTA:
+            if self._at < 0 and self._block.get("type") in api.TEXTS:
+                self._open()  # a signature alone
+            if writer.kind and self._at == writer.index:
+                writer.delta(api.delta_of(event))
+            else:
+                self._evidence.note("dropped", "a delta of a repaired block")
+        elif writer.kind in api.TEXTS or (writer.kind and self._at == writer.index):
+            writer.stop()
+
+    def _open(self) -> None:
+        """The host's latest block begins for the client."""
+        self._writer.begin(self._block)
+        self._at = self._writer.index
+
+    def _let_out(self, pieces: Sequence[CallEvent | Json]) -> None:
+        for piece in pieces:
+            if isinstance(piece, dict):
+                self._write_block(piece)
+            else:
+                self._write_call(piece)
+
+    # What the scanner has made of a text
+
+    def write(self, piece: ScanEvent, kind: TextKind) -> None:
+        """`kind`: of the block in which it came."""
+        if isinstance(piece, Text):
+            meant = {"content": "text", "reasoning": "thinking", None: kind}[piece.kind]
+            self._write_text(api.TEXTS[meant], piece.text)
+        elif isinstance(piece, CallEvent):
+            if isinstance(piece, CallStart):
+                self._leaked = self._calls.begin(piece.name, leaked=True)
+            assert self._leaked is not None
+            arguments = piece.text if isinstance(piece, Arguments) else ""
+            self._let_out(self._calls.add(self._leaked, piece, arguments))
+            if isinstance(piece, CallEnd) and not piece.cuts_call:
+                self._let_out(self._calls.end(self._leaked))
+        elif isinstance(piece, Dropped):
+            note_piece(self._evidence, piece)
+
+    def _write_text(self, kind: TextKind, text: str) -> None:
+        if self._writer.kind != kind:
+            text = self._blank + text
+            self._blank = text if text.isspace() else ""
+            if self._blank:
+                return
+            if self._at < 0 and self._block.get("type") == kind:
+                self._block = {**self._block, kind: ""}
+                self._open()
+        self._writer.text(kind, text)
+
+    def _write_call(self, event: CallEvent) -> None:
+        if isinstance(event, CallStart):
+            self._evidence.call(event.name, event.format, event.form)
+            if event.form == LITERAL:
+                self._evidence.note("kept the literal header of a call that names no tool")
+            call_id = self._new_id()
+            block = {"type": api.CALL, "id": call_id, "name": event.name, "input": {}}
+            self._writer.begin(block)
+            self._blank, self._arguments = "", []
+        elif isinstance(event, CallEnd):
+            self._end_call(event)
+        elif self._arguments or not event.text.isspace():
+            self._arguments.append(event.text)
+            self._writer.arguments(event.text)
+
+    def _end_call(self, end: CallEnd) -> None:
+        name, arguments = self._leaked.name if self._leaked else "", "".join(self._arguments)
+        self._cut = self._cut or end.cuts_call
+        if end.cut:
+            self._evidence.note("closed a call that the stream cut off")
+        elif not end.valid:
+            self._evidence.note("passed on arguments that are not JSON")
+        refused = len(arguments) <= MAX_CHECKED and self._tools.refuses(name, arguments)
+        self._evidence.refused_calls += not end.cut and (refused or not end.valid)
+        self._arguments = []
+        self._writer.stop(cut=end.cuts_call)
+
+    def _new_id(self) -> str:
+        """One that no call of the conversation has."""
+        while True:
+            self._made += 1
+            if (new := f"toolu_{self._now}_{self._made}") not in self._tools.called:
+                return new
+
+    def cut_in_header(self) -> None:
+        """A text was cut off where a call had begun."""
+        self._cut = True

@@ -1,0 +1,346 @@
+"""Repair of a stream in which a host speaks the Messages API itself: frames in, frames out.
+
+Until the first change every frame leaves as it came; one whose text may be a part of a call waits
+until that is decided, and all frames after it.  A block that has begun waits for the first word of
+its text: where a call comes first, there is no such block for the client.  From the first change
+on `ClientMessage` writes: the texts as the scanner gives them, and the host's other events, each
+once all text before it is decided.
+
+The blocks of a reply are one text to the scanner, in the order of the stream, each a field of it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from dataclasses import dataclass
+
+from ...notes import Evidence
+from ...repair.call_rule import rules_for
+from ...repair.declared_tools import DeclaredTools
+from ...repair.events import LeftAsText, ScanEvent, Text
+from ...repair.model_family import families_of
+from ...repair.policy import Policy, note_piece
+from ...repair.scanner import Scanner
+from ...wire import messages as api
+from ...wire.chat_end import is_whole
+from ...wire.json_codec import Json, NotJson, dumps, loads, objects, string
+from ...wire.messages import Blocks, TextKind
+from ...wire.sse import Frame
+from .client_message import ClientMessage
+
+MAX_WAITING = 16 * 1024
+MAX_WAITING_BYTES = 64 * 1024 * 1024
+"""Frames, and their bytes, that wait to leave as they came; with more the writer writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesTools:
+    """The tools of a Messages request."""
+
+    declared: DeclaredTools
+
+    @classmethod
+    def of_request(cls, request: object) -> MessagesTools:
+        """From a request's body; anything unreadable declares nothing.  A tool without a schema is
+        Anthropic's own.  Hosts map names of Claude's models to others, so such a name says
+        nothing of the model."""
+        body: Json = request if isinstance(request, dict) else {}
+        choice = body.get("tool_choice")
+        tools = [tool for tool in objects(body.get("tools")) if "input_schema" in tool]
+        called = {string(each.get("id")): string(each.get("name")) for each in _calls(body)}
+        declared = DeclaredTools(
+            {name: tool["input_schema"] for tool in tools if (name := string(tool.get("name")))},
+            model=_known(body.get("model")),
+            forbidden=isinstance(choice, dict) and choice.get("type") == "none",
+            called=called,
+        )
+        return cls(declared)
+
+
+def _calls(body: Json) -> list[Json]:
+    return list(api.calls_in(body.get("messages")))
+
+
+def _known(model: object) -> str:
+    """The name of a model, if that says whose it is."""
+    name = string(model)
+    return "" if "anthropic" in families_of(name) else name
+
+
+@dataclass(slots=True, eq=False)
+class _WaitingFrame:
+    """A frame that has not left."""
+
+    frame: Frame
+    event: Json | None
+    """None if the API has no such event."""
+    begin: int
+    end: int
+    """Where the text ends before it, and with it."""
+    is_text: bool
+    """Whether it has nothing but a part of it."""
+    lasts: bool
+    """Whether it leaves only with a later one: no word of its block has come."""
+    changes: int
+    """`_changes` before its block."""
+
+
+class MessagesStreamRepair:
+    """Repairs one stream.  `now` (seconds) is only used for ids of calls."""
+
+    def __init__(self, tools: MessagesTools, policy: Policy, evidence: Evidence, now: int) -> None:
+        self._tools = tools.declared
+        self._policy = policy
+        self._evidence = evidence
+        self._model = ""
+        self._scanner: Scanner | None = None
+        self._client = ClientMessage(tools.declared, policy, evidence, now)
+        self._waiting: deque[_WaitingFrame] = deque()
+        self._bytes = 0
+        """Of those that wait."""
+        self._length = self._certain = 0
+        """Characters of the text, and up to where it is certain that they are text."""
+        self._pieces: deque[ScanEvent] = deque()
+        """What the scanner has made of the text that has not left."""
+        self._begins: list[int] = [0]
+        self._kinds: list[TextKind] = ["text"]
+        """Where the blocks of the text begin, and of which kind they are."""
+        self._wordless = False
+        """Whether no word of the latest block has come."""
+        self._changes = self._changes_before = 0
+        """Events of the scanner other than text: so far, and before the latest block."""
+        self._begun = self._ended = self._change_sent = False
+        """Whether the message has begun, and ended; whether something was sent that differs."""
+
+    # The interface of `StreamRepair`
+
+    def feed(self, frame: Frame) -> list[Frame]:
+        event = _event_of(frame)
+        if event is not None and (found := api.text_in(event)) is not None and self._may_continue:
+            kind, text = found
+            if self._scanner is not None and event["type"] == api.BLOCK_DELTA:
+                taken = self._scanner.takes(text) if kind == self._kinds[-1] else None
+                if taken is not None:
+                    self._length = self._certain = self._length + len(text)
+                    frame.only = "text" if kind == "text" else "reasoning", text
+                    return [frame]
+        self._read(frame, event)
+        return self._leave()
+
+    @property
+    def _may_continue(self) -> bool:
+        """Whether a frame that only continues a text leaves as it came."""
+        return not (self._waiting or self._client.changed or self._wordless)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a call was found, or may begin, and the message has not ended: clients run the
+        call of a stream that ends without its end."""
+        in_call = self._scanner is not None and not self._scanner.between
+        return not self._ended and (self._client.changed or in_call)
+
+    @property
+    def heartbeat(self) -> Frame:
+        return api.PING if self._begun and not self._ended else Frame(b"")
+
+    def error(self, message: str) -> Frame:
+        return api.encoded(api.error_body(message))
+
+    def close(self) -> list[Frame]:
+        """The stream has ended: what was held."""
+        self._end_text(whole=False)
+        return self._leave(last=True)
+
+    def break_off(self) -> list[Frame]:
+        """The upstream broke off: what is held is text."""
+        if not self._change_sent:
+            return [waiting.frame for waiting in self._waiting]
+        self._abandon()
+        return self._leave(last=True)
+
+    def unsent(self) -> list[Frame] | None:
+        return None if self._change_sent else [waiting.frame for waiting in self._waiting]
+
+    def document(self, body: bytes) -> bytes:
+        """A message that came whole, repaired: it is read as the events by which it would have
+        been streamed."""
+        try:
+            message = loads(body)
+        except NotJson:
+            return body
+        if not isinstance(message, dict) or not api.is_message(message):
+            return body
+        blocks, ends = Blocks(), message
+        frames = [sent for each in api.events_of(message) for sent in self.feed(api.encoded(each))]
+        for frame in frames:
+            blocks.feed(frame.value)
+            if frame.value["type"] == api.MESSAGE_DELTA:
+                ends = frame.value["delta"]
+        if not self._client.changed:
+            return body
+        return dumps({**message, "content": blocks.whole, "stop_reason": ends["stop_reason"]})
+
+    # Reading a frame
+
+    def _read(self, frame: Frame, event: Json | None) -> None:
+        kind, begin = event["type"] if event is not None else "", self._length
+        found = None
+        if event is not None and kind == api.MESSAGE_START:
+            message = event.get("message")
+            self._model = _known(message.get("model")) if isinstance(message, dict) else ""
+            self._begun = True
+        elif event is not None and (block := api.block_begun(event)) is not None:
+            self._begin_block(api.TEXTS.get(string(block.get("type"))))
+        elif event is not None and kind == api.MESSAGE_DELTA:
+            if reason := api.stop_reason_in(event):
+                self._end_text(whole=is_whole(reason))
+        elif kind == api.BLOCK_STOP:
+            self._wordless = False
+        elif kind == api.MESSAGE_STOP:
+            self._end_text(whole=True)
+            self._ended = True
+        elif kind == "error" or frame.is_error:
+            self._abandon()
+            self._ended = True
+        if event is not None and (found := api.text_in(event)) is not None:
+            self._read_text(*found)
+        is_text = found is not None and kind == api.BLOCK_DELTA
+        where, lasts = (begin, self._length), self._wordless
+        waiting = _WaitingFrame(frame, event, *where, is_text, lasts, self._changes_before)
+        self._waiting.append(waiting)
+        self._bytes += len(frame.raw)
+
+    def _begin_block(self, kind: TextKind | None) -> None:
+        self._wordless = kind is not None
+        if kind is None:
+            self._end_text(whole=True)
+            return
+        if self._scanner is None:
+            formats = self._policy.formats.active(self._tools.model, self._model, claude=True)
+            rules = rules_for(self._tools, self._model)
+            self._scanner = Scanner(self._tools, rules, formats)
+        self._begins.append(self._length)
+        self._kinds.append(kind)
+        self._add(self._scanner.enter(str(len(self._kinds))))
+        self._changes_before = self._changes
+
+    def _read_text(self, kind: TextKind, text: str) -> None:
+        if self._scanner is None or kind != self._kinds[-1]:
+            self._begin_block(kind)  # a host that leaves its beginning out
+        assert self._scanner is not None
+        self._wordless = self._wordless and not text.strip()
+        self._length += len(text)
+        self._add(self._scanner.feed(text))
+
+    def _end_text(self, *, whole: bool) -> None:
+        """`whole`: not by a limit."""
+        self._wordless = False
+        if self._scanner is not None:
+            self._add(self._scanner.close(whole=whole))
+            if self._scanner.cut_in_header:
+                self._client.cut_in_header()
+
+    def _abandon(self) -> None:
+        if self._scanner is None:
+            return
+        events = self._scanner.abandon()
+        if self._client.changed:
+            self._add(events)
+        else:
+            self._certain = self._length
+            self._pieces.clear()
+
+    def _add(self, events: list[ScanEvent]) -> None:
+        """What the scanner has made of the text."""
+        for event in events:
+            if isinstance(event, LeftAsText):
+                note_piece(self._evidence, event)
+                continue
+            self._pieces.append(event)
+            if isinstance(event, Text) and event.kind is None:
+                self._certain += len(event.text)
+            else:
+                self._changes += 1
+        if self._changes and not self._client.changed:
+            self._client.change()
+
+    # Sending
+
+    def _leave(self, *, last: bool = False) -> list[Frame]:
+        too_much = len(self._waiting) > MAX_WAITING or self._bytes > MAX_WAITING_BYTES
+        if too_much and not self._client.changed:
+            self._client.change()
+        if not self._client.changed:
+            return self._unchanged(last=last)
+        out: list[Frame] = []
+        self._write_decided()
+        self._change_sent = True
+        return out + self._client.drain()
+
+    def _unchanged(self, *, last: bool) -> list[Frame]:
+        count = 0
+        for number, waiting in enumerate(self._waiting):
+            if waiting.end > self._certain:
+                break
+            if last or not waiting.lasts:
+                count = number + 1
+        sent = [self._waiting.popleft() for _ in range(count)]
+        for waiting in sent:
+            self._bytes -= len(waiting.frame.raw)
+            if waiting.event is not None:
+                self._client.passed(waiting.event)
+        if sent:
+            self._drop_pieces(sent[-1].end)
+        return [waiting.frame for waiting in sent]
+
+    def _drop_pieces(self, end: int) -> None:
+        """Forget the text up to there: it has left."""
+        while self._pieces and isinstance(piece := self._pieces[0], Text) and piece.start < end:
+            self._pieces.popleft()
+            if piece.start + len(piece.text) > end:
+                self._pieces.appendleft(Text(end, piece.text[end - piece.start :]))
+
+    def _write_decided(self) -> None:
+        """Write all that is decided, by the writer."""
+        decided = self._length - (self._scanner.undecided if self._scanner else 0)
+        while self._waiting:
+            waiting = self._waiting[0]
+            if not waiting.is_text:
+                self._write_pieces(waiting.begin)
+                if waiting.begin > decided:
+                    return
+                self._client.pass_on(waiting.frame, waiting.event, signed=self._is_same(waiting))
+            self._waiting.popleft()
+            self._bytes -= len(waiting.frame.raw)
+        self._write_pieces(self._length)
+
+    def _is_same(self, waiting: _WaitingFrame) -> bool:
+        """Whether nothing has changed in the block of a frame, before which all is decided."""
+        holds = self._scanner is not None and self._scanner.held_call.size
+        return waiting.changes == self._changes and not holds
+
+    def _write_pieces(self, end: int) -> None:
+        """Write what is known of the text up to there, and calls that came with it."""
+        while self._pieces:
+            piece = self._pieces[0]
+            if not isinstance(piece, Text):
+                self._client.write(self._pieces.popleft(), self._kinds[-1])
+                continue
+            if piece.start >= end:
+                return
+            block = bisect_right(self._begins, max(0, piece.start)) - 1
+            until = min(end, *self._begins[block + 1 : block + 2], piece.start + len(piece.text))
+            self._pieces.popleft()
+            first, rest = piece.text[: until - piece.start], piece.text[until - piece.start :]
+            self._client.write(Text(piece.start, first, kind=piece.kind), self._kinds[block])
+            if rest:
+                self._pieces.appendleft(Text(until, rest, kind=piece.kind))
+
+
+def _event_of(frame: Frame) -> Json | None:
+    try:
+        value = frame.value if frame.whole else None
+    except NotJson:
+        return None
+    return value if isinstance(value, dict) and isinstance(value.get("type"), str) else None

@@ -1,0 +1,445 @@
+"""What leaks in replies of the Messages API, and what is not touched."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dragoman.bridge.native.message_repair import MAX_WAITING
+from dragoman.bridge.native.reply_repair import stage_for, tools_of
+from dragoman.notes import Evidence
+from dragoman.repair.pipeline import RepairPipeline
+from dragoman.repair.policy import Policy
+from dragoman.wire.messages import PING
+from dragoman.wire.sse import Frame, split
+from tests.live.test_repair_table import FORMATS
+from tests.live.test_told_back import EXAMPLES
+from tests.repair.formats.turns import REQUEST as WITH_BASH
+from tests.repair.streams import read as read_chat
+
+from .messages_streams import (
+    BASH,
+    K2,
+    REQUEST,
+    Block,
+    Json,
+    document,
+    event,
+    events,
+    pieces,
+    read,
+    repaired,
+    stream,
+)
+from .test_native_formats import leaking, request, said_in
+
+LS = '[bash {"command": "ls -la"}]'
+NATIVE = ("tool_use", ("bash", ['{"command":', '"ls -la"}']))
+OTHER = ("tool_use", ("bash", ['{"command":"pwd"}']))
+TEXT = ("text", pieces("All is well.\n"))
+THOUGHT = ("thinking", pieces("Let me see: <b> <| [TOOL"))
+TEXTS = ("text", "thinking")
+Events = list[Json]
+
+
+def piecewise(body: bytes, size: int, asked: Json = REQUEST) -> bytes:
+    """What leaves of a stream that comes in pieces of this size."""
+    evidence = Evidence()
+    stage = stage_for(tools_of(asked, "messages"), Policy(), evidence, 7)
+    pipeline = RepairPipeline(stage, evidence)
+    sent = [pipeline.feed(body[at : at + size]) for at in range(0, len(body), size)]
+    return b"".join([*sent, pipeline.close()])
+
+
+# What is not touched
+
+SHAPES: dict[str, list[Block]] = {
+    "text": [TEXT],
+    "thoughts, text": [THOUGHT, TEXT],
+    "calls": [THOUGHT, TEXT, NATIVE, OTHER],
+    "the same call twice": [NATIVE, NATIVE],
+    "none": [],
+    "an empty text": [("text", [""])],
+    "blank text, then a call": [("text", ["\n\n"]), NATIVE],
+    "thoughts alone": [("thinking", ["Hm."])],
+    "blocks of the host's": [
+        ("redacted_thinking", {"data": "x"}),
+        ("server_tool_use", {"id": "s1", "name": "web_search", "input": {"query": "x"}}),
+        ("web_search_tool_result", {"tool_use_id": "s1", "content": []}),
+        TEXT,
+    ],
+    "quoted calls": [("text", pieces(f"So:\n```\n{K2}\n```\nand <invoke name=x>, <function=ls>"))],
+    "a call of no tool": [("text", pieces(K2.replace("bash", "rm").replace("<|tool_c", "<| c")))],
+}
+
+
+def with_each(change: Callable[[Json], Json | None]) -> Callable[[Events], Events]:
+    return lambda given: [new for each in given if (new := change(dict(each))) is not None]
+
+
+def indexed(index_of: Callable[[int], int]) -> Callable[[Events], Events]:
+    def change(each: Json) -> Json:
+        return each | {"index": index_of(each["index"])} if "index" in each else each
+
+    return with_each(change)
+
+
+def without(kind: str) -> Callable[[Events], Events]:
+    return with_each(lambda each: None if each["type"] == kind else each)
+
+
+def inserted(*more: Json, at: int = 1) -> Callable[[Events], Events]:
+    return lambda given: [*given[:at], *more, *given[at:]]
+
+
+def ending(reason: object) -> Callable[[Events], Events]:
+    def change(each: Json) -> Json:
+        return (
+            each | {"delta": {"stop_reason": reason}} if each["type"] == "message_delta" else each
+        )
+
+    return with_each(change)
+
+
+ERROR = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+ODDITIES: dict[str, Callable[[Events], Events]] = {
+    "none": lambda given: given,
+    "gaps": indexed(lambda index: 2 * index + 1),
+    "one index": indexed(lambda _: 0),
+    "no ends of blocks": without("content_block_stop"),
+    "no start": without("message_start"),
+    "two starts": lambda given: [given[0], *given],
+    "no message_delta": without("message_delta"),
+    "no end": lambda given: given[:-2],
+    "unknown events": inserted({"type": "new_event", "x": 1}, {"type": "ping"}, at=2),
+    "an error": lambda given: [*given[:4], ERROR],
+    "an error alone": lambda _: [ERROR],
+    "refusal": ending("refusal"),
+    "pause_turn": ending("pause_turn"),
+    "null": ending(None),
+    "no usage": with_each(lambda each: {k: v for k, v in each.items() if k != "usage"}),
+}
+FRAMINGS: dict[str, Callable[[bytes], bytes]] = {
+    "no names": lambda body: re.sub(rb"event: .*\n", b"", body),
+    "CRLF": lambda body: body.replace(b"\n", b"\r\n"),
+    "comments": lambda body: body.replace(b"\n\n", b"\n\n: wait\n\n"),
+    "DONE": lambda body: body + b"data: [DONE]\n\n",
+    "no blank line at the end": lambda body: body[:-2],
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("oddity", [*ODDITIES, *FRAMINGS])
+def test_without_a_leak_the_very_bytes_leave(shape: str, oddity: str) -> None:
+    given = ODDITIES.get(oddity, ODDITIES["none"])(events(SHAPES[shape], model="claude-opus-5"))
+    body = FRAMINGS.get(oddity, bytes)(b"".join(map(event, given)))
+    for size in (1, 7, 64, len(body) or 1):
+        assert piecewise(body, size) == body
+
+
+@pytest.mark.parametrize(
+    "said",
+    [f"Before.\n{K2.replace('bash', 'rm')}\nAfter.", f"```\n{K2}\n```", "<tool_call> <invoke> <"],
+)
+def test_a_message_that_comes_whole_is_the_same_then(said: str) -> None:
+    asked = REQUEST | {"model": "my-model"}
+    for blocks in ([THOUGHT, ("text", [said]), NATIVE], [("thinking", [said])], []):
+        body = json.dumps(document(blocks) | {"model": "my-model"}).encode()
+        assert repaired(body, asked) == body
+
+
+def test_a_request_that_wants_no_calls_gets_none() -> None:
+    body = stream([("text", pieces(K2))])
+    assert repaired(body, REQUEST | {"tool_choice": {"type": "none"}}) == body
+
+
+# Where a call leaks
+
+PLACES: dict[str, tuple[list[Block], str]] = {
+    "alone": ([("text", ["{}"])], "{}"),
+    "in a text": ([("text", ["I look.\n{}\nDone."])], "I look. {} Done."),
+    "in thoughts": ([("thinking", ["Hm.\n{}\nSo."]), TEXT], "/Hm./ {} /So./ All is well."),
+    "at the end of thoughts": ([("thinking", ["Hm.\n{}"]), TEXT], "/Hm./ {} All is well."),
+    "in both": ([("thinking", ["Hm. {}"]), ("text", ["So. {}"])], "/Hm./ {} So. {}"),
+    "after a call": ([OTHER, ("text", ["{}"])], '[bash {"command":"pwd"}] {}'),
+    "before a call": ([("text", ["Now. {}"]), OTHER], 'Now. {} [bash {"command":"pwd"}]'),
+    "between blank texts": ([("text", ["\n\n"]), ("text", ["\n{}"]), ("text", [" \n"])], "{}"),
+    "after a block of the host's": (
+        [("redacted_thinking", {"data": "x"}), ("text", ["So. {}"])],
+        "(redacted_thinking) So. {}",
+    ),
+}
+
+
+def leaked(place: str, leak: str, size: int) -> list[Block]:
+    return [
+        (kind, pieces("".join(said).replace("{}", leak), size) if kind in TEXTS else said)
+        for kind, said in PLACES[place][0]
+    ]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_call_becomes_a_block_where_it_leaked(place: str) -> None:
+    wanted, answers = PLACES[place][1].replace("{}", LS), set[bytes]()
+    for size in (1, 2, 3, 5, 8, 13, 500):
+        got = read(repaired(stream(leaked(place, K2, size))))
+        assert (" ".join(got.gist.split()), got.stop_reason) == (wanted, "tool_use")
+        answers.add(json.dumps(got.blocks).encode())
+    assert len(answers) == 1
+    whole = json.loads(repaired(json.dumps(document(leaked(place, K2, 500))).encode()))
+    assert whole["stop_reason"] == "tool_use"
+    for block in whole["content"]:
+        if block["type"] == "tool_use":
+            assert isinstance(block["input"], dict)
+            block["input"] = json.dumps(block["input"])
+    shown = [{k: v for k, v in block.items() if k != "signature"} for block in whole["content"]]
+    streamed = [{k: v for k, v in block.items() if k != "signature"} for block in got.blocks]
+    assert str(shown).replace(": ", ":") == str(streamed).replace(": ", ":")
+
+
+@pytest.mark.parametrize("model", FORMATS)
+@pytest.mark.parametrize("place", ["alone", "in a text", "in thoughts", "after a call"])
+def test_each_format_is_read_in_each_place(model: str, place: str) -> None:
+    text, wanted = FORMATS[model]
+    tools = [
+        {"name": tool["function"]["name"], "input_schema": tool["function"]["parameters"]}
+        for tool in WITH_BASH["tools"]
+    ]
+    asked = REQUEST | {"model": model, "tools": tools}
+    for size in (1, 3, 500):
+        got = read(repaired(stream(leaked(place, text, size), model=model), asked))
+        shown = got.gist.replace("/", "")
+        assert "".join(shown.split()) == "".join(
+            PLACES[place][1].replace("/", "").replace("{}", wanted).split()
+        )
+
+
+@pytest.mark.parametrize("folder", leaking(), ids=lambda folder: folder.name)
+def test_the_calls_are_those_that_chat_clients_get(folder: Any) -> None:
+    given = request(folder)
+    tools = [
+        {"name": tool["function"]["name"], "input_schema": tool["function"].get("parameters", {})}
+        for tool in given.get("tools", [])
+    ]
+    asked = REQUEST | {"model": given["model"], "tools": tools}
+    said = said_in((folder / "upstream.sse").read_bytes())
+    wanted = read_chat((folder / "chat.sse").read_bytes())
+    blocks = [({"reasoning": "thinking"}.get(kind, kind), texts) for kind, texts in said]
+    got = read(repaired(stream(blocks, model=str(given["model"])), asked))
+    calls = [block for block in got.blocks if block["type"] == "tool_use"]
+    assert [(block["name"], block["input"]) for block in calls] == [
+        (call["name"], call["arguments"] or "{}") for call in wanted.calls
+    ]
+    shown = "".join(block.get("text") or block.get("thinking") or "" for block in got.blocks)
+    assert "".join(shown.split()) == "".join(wanted.text.split())
+
+
+@pytest.mark.parametrize(("model", "call", "shape", "calls"), EXAMPLES)
+def test_an_example_is_no_call_and_an_odd_backtick_quotes_none(
+    model: str, call: str, shape: str, calls: int
+) -> None:
+    for size in (3, 500):
+        body = stream([("text", pieces(shape.replace("{}", call), size))], model=model)
+        out = repaired(body, REQUEST | {"model": model})
+        assert (out == body) is (calls == 0)
+        assert [block["type"] for block in read(out).blocks] == ["text", *["tool_use"] * calls]
+
+
+def test_a_name_of_claudes_says_nothing_of_the_model_and_its_own_format_is_read() -> None:
+    invoked = 'court\n<invoke name="bash"><parameter name="command">ls -la'
+    invoked += "<" + "/parameter></invoke>"
+    for name, leak in itertools.product(("claude-opus-5", "kimi-k2.5", "x"), (K2, invoked)):
+        got = read(
+            repaired(stream([("text", pieces(leak))], model=name), REQUEST | {"model": name})
+        )
+        assert got.gist.replace('":"', '": "') == LS
+    got_none = stream([("text", [K2])], model="gpt-5.5")
+    assert repaired(got_none, REQUEST | {"model": "gpt-5.5"}) == got_none
+
+
+# A call that is sent twice
+
+
+@pytest.mark.parametrize(
+    ("blocks", "wanted"),
+    [
+        ([("text", ["So. ", K2]), NATIVE], f"So. {LS}"),
+        ([NATIVE, ("text", ["So. ", K2])], '[bash {"command":"ls -la"}] So.'),
+        ([("text", [K2]), OTHER], f'{LS} [bash {{"command":"pwd"}}]'),
+        ([OTHER, ("text", [K2])], f'[bash {{"command":"pwd"}}] {LS}'),
+        ([("text", [K2]), NATIVE, NATIVE], f'{LS} [bash {{"command":"ls -la"}}]'),
+        ([("text", [K2, K2]), NATIVE, TEXT, NATIVE], f"{LS} {LS} All is well."),
+    ],
+)
+def test_a_call_in_a_text_and_as_a_block_is_one(blocks: list[Block], wanted: str) -> None:
+    for size in (1, 500):
+        cut_up: list[Block] = [
+            (kind, pieces("".join(said), size) if kind == "text" else said) for kind, said in blocks
+        ]
+        evidence = Evidence()
+        got = read(repaired(stream(cut_up), evidence=evidence))
+        assert (got.gist, got.stop_reason) == (wanted, "tool_use")
+        assert any("came twice" in line for line in evidence.lines()) is ("pwd" not in wanted)
+
+
+# Ends
+
+
+def test_a_cut_call_is_never_one_that_runs() -> None:
+    for end in range(K2.index("bash"), K2.index("}") + 1):
+        got = read(repaired(stream([("text", pieces("So. " + K2[:end]))], "max_tokens")))
+        assert got.stop_reason == "max_tokens"
+        for block in got.blocks[1:]:
+            with pytest.raises(ValueError):
+                json.loads(block["input"])
+
+
+def test_a_break_in_a_call_leaves_it_open_and_before_it_leaves_the_text() -> None:
+    body = stream([("text", pieces("So. " + K2))])
+    for end in range(0, len(body), 3):
+        stage = stage_for(tools_of(REQUEST, "messages"), Policy(), Evidence(), 7)
+        pipeline = RepairPipeline(stage, Evidence())
+        out = pipeline.feed(body[:end]) + pipeline.break_off("gone")
+        assert pipeline.broken or b"message_stop" in body[:end]
+        if b"tool_use" in out and b"message_delta" not in body[:end]:
+            got = read(out, broken=True)
+            assert got.stop_reason is None
+
+
+def test_an_error_passes_after_what_was_held() -> None:
+    given = events([("text", pieces("So. " + K2))])
+    for count in range(2, len(given) - 2):
+        body = b"".join(map(event, [*given[:count], ERROR]))
+        out = repaired(body)
+        got = read(out, broken=True)
+        assert out.endswith(event(ERROR)) and got.others == ["error"]
+        assert got.stop_reason is None and b"message_delta" not in out
+        if count < 20:
+            assert out == body
+
+
+@pytest.mark.parametrize(
+    ("stop", "finish", "wanted"),
+    [
+        ("end_turn", "tool_calls", "tool_use"),
+        ("stop_sequence", "tool_calls", "tool_use"),
+        ("pause_turn", "tool_calls", "tool_use"),
+        ("max_tokens", "tool_calls", "max_tokens"),
+        ("refusal", "tool_calls", "refusal"),
+        ("end_turn", "keep", "end_turn"),
+    ],
+)
+def test_the_stop_reason_after_a_call(stop: str, finish: str, wanted: str) -> None:
+    body = stream([("text", [K2])], stop)
+    out = repaired(body, finish=finish)
+    assert json.loads(list(split(out))[-2].data or b"")["delta"]["stop_reason"] == wanted
+
+
+def test_a_stop_reason_that_never_comes_is_added() -> None:
+    given = [each for each in events([("text", [K2])]) if each["type"] != "message_delta"]
+    got = read(repaired(b"".join(map(event, given))))
+    assert (got.gist, got.stop_reason) == (LS, "tool_use")
+
+
+# Blocks of a repaired message
+
+
+def test_thoughts_that_were_changed_lose_their_signature_and_others_keep_it() -> None:
+    got = read(repaired(stream([THOUGHT, ("thinking", [f"Hm. {K2}"]), THOUGHT])))
+    signed = [block.get("signature") for block in got.blocks if block["type"] == "thinking"]
+    assert signed == ["c2ln", "", "c2ln"]
+
+
+def test_a_call_of_the_hosts_keeps_an_input_that_came_with_its_beginning() -> None:
+    given = events([("text", [K2]), OTHER, ("tool_use", ("bash", []))])
+    for each in given:
+        if each["type"] == "content_block_start" and each["index"] == 1:
+            each["content_block"]["input"] = {"command": "who"}
+    body = b"".join(event(each) for each in given if b"pwd" not in event(each))
+    assert read(repaired(body)).gist == f'{LS} [bash {{"command":"who"}}] [bash {{}}]'
+
+
+@pytest.mark.parametrize("oddity", ["gaps", "one index", "no ends of blocks", "unknown events"])
+@pytest.mark.parametrize("place", PLACES)
+def test_a_repaired_message_is_in_order_whatever_the_hosts_was(oddity: str, place: str) -> None:
+    given = ODDITIES[oddity](events(leaked(place, K2, 5)))
+    if oddity == "gaps":  # what has left as it came has them
+        given = [given[0], *given[1:]]
+    out = repaired(b"".join(event(each) for each in given))
+    if place in ("alone", "in a text", "at the end of thoughts") and oddity != "gaps":
+        kept = [frame for frame in split(out) if b"new_event" not in frame.raw]
+        wanted = " ".join(PLACES[place][1].replace("{}", LS).split())
+        assert " ".join(read(b"".join(f.raw for f in kept)).gist.split()) == wanted
+
+
+def test_ids_of_calls_are_new_in_the_conversation() -> None:
+    said = [{"type": "tool_use", "id": "toolu_7_1", "name": "bash", "input": {}}]
+    history = [*REQUEST["messages"], {"role": "assistant", "content": said}]
+    got = read(repaired(stream([("text", [K2, K2])]), REQUEST | {"messages": history}))
+    assert [block["id"] for block in got.blocks] == ["toolu_7_2", "toolu_7_3"]
+
+
+# Waiting
+
+
+def test_nothing_waits_but_what_may_be_a_call() -> None:
+    stage = stage_for(tools_of(REQUEST, "messages"), Policy(), Evidence(), 7)
+    came, left = [], []
+    for each in events([("thinking", ["Hm", "."]), ("text", ["\n", "So", " <", "b>", "."])]):
+        frame = Frame(event(each))
+        came.append(frame.raw)
+        left.append([sent.raw for sent in stage.feed(frame)])
+    counts = [len(sent) for sent in left]
+    # A block waits for its first word, and a marker's beginning for what follows.
+    assert counts == [1, 0, 2, 1, 1, 1, 0, 0, 3, 0, 2, 1, 1, 1, 1]
+    assert [raw for sent in left for raw in sent] == came
+
+
+def test_a_heartbeat_is_a_ping_after_the_first_event() -> None:
+    stage = stage_for(tools_of(REQUEST, "messages"), Policy(), Evidence(), 7)
+    pipeline = RepairPipeline(stage, Evidence())
+    assert pipeline.heartbeat == b""
+    first, *rest = [event(each) for each in events([TEXT])]
+    pipeline.feed(first)
+    assert pipeline.heartbeat == PING.raw == b'event: ping\ndata: {"type":"ping"}\n\n'
+    pipeline.feed(b"".join(rest))
+    assert pipeline.heartbeat == b""
+
+
+def test_a_reply_that_cannot_break_off_ends_with_an_error_of_this_api() -> None:
+    stage = stage_for(tools_of(REQUEST, "messages"), Policy(), Evidence(), 7)
+    pipeline = RepairPipeline(stage, Evidence(), breaks=False)
+    body = stream([("text", [*K2.partition(" -la")])])
+    out = pipeline.feed(body[: body.index(b" -la")]) + pipeline.break_off("gone")
+    last = json.loads(list(split(out))[-1].data or b"")
+    assert last == {"type": "error", "error": {"type": "api_error", "message": "gone"}}
+
+
+def test_a_call_that_is_held_for_long_is_text_or_a_call_all_the_same() -> None:
+    head = "<tool_call>\n<function=bash>\n<parameter=command>\n"
+    asked = REQUEST | {"model": "qwen3-coder"}
+    for tail, wanted in (("\n<" + "/parameter>\n</function>\n</tool_call>", True), ("", False)):
+        said = [head, *["x"] * (MAX_WAITING + 10), tail]
+        got = read(repaired(stream([("text", said)], model="qwen3-coder"), asked))
+        assert (got.blocks[-1]["type"] == "tool_use") is wanted
+        assert "x" * (MAX_WAITING + 10) in json.dumps(got.blocks)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"null", b"{}", b'{"type": "message"}', b'{"type": "message", "content": [1, "x", {}]}'],
+)
+def test_what_is_no_message_passes(body: bytes) -> None:
+    assert repaired(body) == body
+
+
+def test_a_tool_without_a_schema_is_anthropics_own() -> None:
+    tools = tools_of(
+        REQUEST | {"tools": [BASH, {"type": "web_search_20250305", "name": "w"}]}, "messages"
+    )
+    assert list(tools.declared.names) == ["bash"]
