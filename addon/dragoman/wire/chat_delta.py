@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from .chat_calls import CallDelta
 from .chat_text import CONTENT, FIELDS_OF, STRINGS, reasoning
@@ -122,17 +122,31 @@ def only_arguments(chunk: Any) -> tuple[Json, Json] | None:
     return (choice, call) if is_text and type(call.get("index")) is int else None
 
 
-def only_says(chunk: Json) -> Only | None:
-    """All that a chunk says of the first choice, perhaps with a usage; None if it says more."""
+class LoneText(NamedTuple):
+    """All that a chunk says, perhaps beside a usage."""
+
+    choice: Json
+    fields: tuple[str, ...]
+    """The fields of its delta that are the text; none if the arguments of its one call are."""
+    text: str
+    only: Only | None
+    """The same, if nobody has to read the chunk again: it is of the first choice, and says nothing
+    of the whole reply."""
+
+
+def lone_text(chunk: Json) -> LoneText | None:
+    """The one text of a chunk: of the answer, of thoughts, or of the arguments of a call."""
     if (found := only_text(chunk)) is not None:
         choice, fields, text = found
-        said: Only = ("text" if fields == CONTENT else "reasoning", text)
+        only: Only = ("text" if fields == CONTENT else "reasoning", text)
     elif (called := only_arguments(chunk)) is not None:
-        choice, call = called
-        said = CallDelta(call["index"], "", "", call["function"]["arguments"])
+        choice, fields = called[0], ()
+        text = called[1]["function"]["arguments"]
+        only = CallDelta(called[1]["index"], "", "", text)
     else:
         return None
-    return None if choice.get("index") or any(map(chunk.get, NOT_ONLY)) else said
+    says_more = choice.get("index") or any(map(chunk.get, NOT_ONLY))
+    return LoneText(choice, fields, text, None if says_more else only)
 
 
 def texts(delta: Json) -> list[DeltaPart]:

@@ -171,6 +171,21 @@ def _input(text: str) -> Any:
         return text
 
 
+def blocks_of(holder: Json) -> list[Json]:
+    """The content of a message, or of the output of a call, as blocks."""
+    content = holder.get("content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return objects(content)
+
+
+def text_of(block: Json) -> str:
+    """What a block of the user's says, be it the output of a call."""
+    if block.get("type") == RESULT:
+        return "".join(map(text_of, blocks_of(block)))
+    return string(block.get("text"))
+
+
 def calls_in(messages: object) -> Iterator[Json]:
     """The calls of a conversation."""
     for message in objects(messages):

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 from mitmproxy import http
 
 from ...bridge.cure.chat_request import cure_request
+from ...bridge.cure.messages_request import as_chat, cure_messages
 from ...bridge.cure.refusals import Cure, refusal_in
 from ...bridge.cure.tool_names import ToolNames
 from ...bridge.model_families import Family, family_of
@@ -40,7 +41,7 @@ from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import recorder_of
 from ..options import Settings
 from ..response_owner import asker_of
-from ..routes import Route, is_chat
+from ..routes import Route, route_of
 from ..run_slices import ClientLeft, in_slices
 from ..stored.async_store import AsyncStore
 
@@ -56,7 +57,7 @@ _ERROR_START = 8192
 
 @dataclass(frozen=True, slots=True)
 class _StrictRequest:
-    """A chat request for a model whose hosts refuse something."""
+    """A request with messages, for a model whose hosts refuse something."""
 
     body: bytes
     """Without content encoding."""
@@ -64,6 +65,8 @@ class _StrictRequest:
     family: Family
     history: History | None
     """None if its hosts do not want reasoning back."""
+    of_messages: bool
+    """Whether it is one of the Messages API."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +120,16 @@ class CureFlow:
         evidence = Evidence()
         if remembered:
             evidence.note("put back", "remembered reasoning", remembered)
-        cured = await in_slices(cure_request(request, received.family, evidence), flow)
-        if cured.tool_names:
-            self._tool_names[flow] = cured.tool_names
-        self._cures[flow] = "on" if cured.request is received.value else "cured"
-        if cured.request is not received.value:
-            await self._send_changed(flow, cured.request, received.body, evidence)
+        if received.of_messages:
+            sent = cure_messages(request, received.family, evidence)
+        else:
+            cured = await in_slices(cure_request(request, received.family, evidence), flow)
+            sent = cured.request
+            if cured.tool_names:
+                self._tool_names[flow] = cured.tool_names
+        self._cures[flow] = "on" if sent is received.value else "cured"
+        if sent is not received.value:
+            await self._send_changed(flow, sent, received.body, evidence)
 
     async def _rename_calls(self, flow: http.HTTPFlow) -> None:
         """A request to a host that speaks the Responses API itself: only its call ids."""
@@ -208,7 +215,7 @@ class CureFlow:
     async def end_reply(self, flow: http.HTTPFlow, response: http.Response) -> None:
         """The upstream's reply has ended: keep what was not streamed, and say what can be done
         about a refusal."""
-        if response.status_code == 400 and is_chat(flow.request):
+        if response.status_code == 400 and route_of(flow.request).api in ("chat", "messages"):
             record = recorder_of(flow)
             if record is not None and record.job == "bridge" and family_of(record.model).is_strict:
                 self._cures[flow] = "cured"
@@ -258,10 +265,11 @@ async def _strict_request(flow: http.HTTPFlow, *, renames: bool) -> _StrictReque
     missing = family.refuses.missing_reasoning if family.thinks(value) else None
     renames = renames and family.refuses.tool_names
     refuses = replace(family.refuses, missing_reasoning=missing, tool_names=renames)
-    history = None
+    of_messages, history = route_of(flow.request).api == "messages", None
     if missing is not None:
-        history = await in_slices(History.of(value["messages"]), flow)
-    return _StrictRequest(body, value, replace(family, refuses=refuses), history)
+        messages = as_chat(value["messages"]) if of_messages else value["messages"]
+        history = await in_slices(History.of(messages), flow)
+    return _StrictRequest(body, value, replace(family, refuses=refuses), history, of_messages)
 
 
 def may_be_strict(body: bytes) -> bool:

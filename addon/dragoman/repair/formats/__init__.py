@@ -24,6 +24,7 @@ from .enclosed_json import (
     LLAMA,
     MINIMAX_TEXT,
     NEMOTRON,
+    SEED,
     TOOLS,
 )
 from .glm import GLM
@@ -56,6 +57,7 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     LLAMA: frozenset({"llama"}),
     GRANITE: frozenset({"granite"}),
     DOUBAO: frozenset({"seed"}),
+    SEED: frozenset({"seed"}),
     TOOLS: frozenset({"qwen"}),
     MINIMAX_TEXT: frozenset({"minimax"}),
     MINIMAX_ARROWS: frozenset({"minimax"}),
