@@ -112,8 +112,8 @@ class TextReader:
             # What comes right after a call is as it was.
             after_call = self._state.called and self.fresh
             quotation = Quotation() if after_call else code.quotation(marks=bool(opens_call))
-            too_many = opens_call and self.quoted >= MAX_QUOTED
-            if (quotation and too_many) or (quotation.by_lines and not opens_call):
+            no_call = marker.alone or (opens_call and self.quoted >= MAX_QUOTED)
+            if (quotation and no_call) or (quotation.by_lines and not opens_call):
                 self._leave(marker, QUOTED)
             elif opens_call:
                 return marker, header, self._candidate(marker, rule, quotation, is_open=is_open)
@@ -130,17 +130,19 @@ class TextReader:
             return None
         state, buffer = self._state, self.buffer
         marker = state.find(buffer)
-        if (
-            self.fresh
-            and JSON_ALONE in state.formats
-            and not (state.called or state.code.tail.strip())
-        ):
-            alone = JSON_ALONE.at_start(buffer)
-            marker = alone if alone and not (marker and marker.start <= alone.end) else marker
+        alone = self._all_of_text(buffer)
+        if alone is not None and (marker is None or alone.start < marker.start):
+            marker = alone
         end = marker.start if marker else len(buffer) - state.formats.unfinished(buffer)
         if marker is None and not self._must_wait(buffer[:end]):
             self.give(end)
         return marker
+
+    def _all_of_text(self, buffer: str) -> MarkerMatch | None:
+        """Where a call begins, if all of this text, of which nothing has left, may be one."""
+        state = self._state
+        begins = self.fresh and JSON_ALONE in state.formats and not state.called
+        return JSON_ALONE.at_start(buffer) if begins and not state.code.tail.strip() else None
 
     def _candidate(
         self, marker: MarkerMatch, rule: CallRule, quotation: Quotation, *, is_open: bool
