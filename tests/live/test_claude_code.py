@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ import pytest
 from fixtures.server import Reply, Upstream
 from fixtures.wire import Request
 from tests.bridge.messages_streams import Block, document, event, pieces, stream
-from tests.live.clients import HEAVY, PYTHON, SCRIPTS, need, run_agent
+from tests.live.clients import HEAVY, SCRIPTS, need, run_agent
 from tests.live.mitmdump import Mitmdump
 from tests.live.test_repeated_calls import k2
 from tests.repair.formats.test_tagged_call import WRITERS, text_of
@@ -251,8 +252,7 @@ def test_a_sub_agent_is_called_and_calls(claude: Claude) -> None:
 
 @newest
 def test_a_tool_of_a_server_is_called(claude: Claude) -> None:
-    need(PYTHON, "`make test` sets it up")
-    server = {"command": str(PYTHON), "args": [str(SCRIPTS / "mcp_server.py")]}
+    server = {"command": sys.executable, "args": [str(SCRIPTS / "mcp_server.py")]}
     configuration = json.dumps({"mcpServers": {"tea": server}})
     claude.talks_to(host([called("mcp__tea__brew", minutes=3)]))
     assert claude.answer("--mcp-config", configuration, "--strict-mcp-config") == "All is well."
