@@ -111,12 +111,6 @@ class Family:
     MiniMax's API, for a second one too: "invalid chat setting (2013)")."""
 
     @property
-    def is_strict(self) -> bool:
-        """Whether there is anything in a chat request that its hosts refuse."""
-        limits = self.sampling or self.system_messages == "start" or not self.forced_tool_choice
-        return bool(limits) or self.refuses != Refusals()
-
-    @property
     def bridged(self) -> Family:
         """The row for a request that was of another API: its history is made whole whatever the
         host.  Its tools have the names that are sent (`request.toolbox`), so the reply's names
