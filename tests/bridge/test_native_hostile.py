@@ -68,3 +68,19 @@ def test_many_items_without_an_index_cost_little_each() -> None:
     for _ in range(20_000):
         list(host.read({"type": "response.output_item.added", "item": {"type": "message"}}))
     assert time.process_time() - before < 1
+
+
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("leaked_first", [False, True])
+def test_an_item_of_an_odd_type_is_copied(kind: str, *, leaked_first: bool) -> None:
+    events = HOSTS[0].events([("text", [SECTION]), ("call", ["bash", "{}"])])
+    odd = {"id": "odd", "type": json.loads(kind), "more": 1}
+    at = -1 if leaked_first else 2
+    added = {"type": "response.output_item.added", "item": odd}
+    events[at:at] = [added, added | {"type": "response.output_item.done"}]
+    for number, event in enumerate(events):
+        event["sequence_number"] = number
+        event.pop("output_index", None)
+    out = repaired(b"".join(b"data: %b\n\n" % json.dumps(event).encode() for event in events))
+    assert b'"call_id":"functions.bash:0"' in out
+    assert out.replace(b" ", b"").count(b'"more":1') >= 2

@@ -202,7 +202,7 @@ def test_forms_are_read_from_the_evidence_of_repair() -> None:
     calls = CallBuilder(evidence, 0, tools, set())
     for header in ("functions.bash:0", "bash:1", "functions.bash:2", f"{'x' * 120}:3", "odd.one:1"):
         for start in namer.header(header_of(header, tools, arguments=True)) or ():
-            calls.start(start)
+            calls.deltas_of(start)
     evidence.note("dropped", "a marker", 3)
     stats = Stats()
     count(stats, evidence=evidence)

@@ -73,7 +73,7 @@ def test_a_repaired_stream_that_ends_early_and_well_breaks_off(
     check_broken_off(
         got.body, MOMENTS["within a frame"] if 0 < at < MOMENTS["within a call"] else at
     )
-    plain.proxy.wait_for_log(f"{options[-6:]}.*: {EARLY}")
+    plain.proxy.wait_for_log(f"{options[-6:]}.*; {EARLY}")
 
 
 @pytest.mark.parametrize("options", ["", ";cut=event;fault=reset;abort=300"], ids=["well", "reset"])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +21,7 @@ from dragoman.inspect.parse.frames import gap
 from dragoman.proxy.observe.recorder import exchange_of
 from fixtures.server import FOLDER, Reply, Upstream
 from tests.live.chat import REQUEST, Chat, fixture_bytes
-from tests.live.mitmdump import Mitmdump, make_confdir
+from tests.live.mitmdump import ADDON, Mitmdump, make_confdir
 from tests.repair.streams import chunk, sse
 
 LEAKING = "kimi_specification"
@@ -55,6 +57,20 @@ def exchanged(flow: Flow) -> Exchange:
     exchange = exchange_of(flow)
     assert exchange is not None
     return exchange
+
+
+def test_how_often_a_host_leaks_is_told_at_the_end_and_of_saved_flows(
+    saved: Saved, tmp_path: Path
+) -> None:
+    for body in (LEAKING, "clean_text", LEAKING):
+        saved.chat.ask(body)
+    saved.flows()
+    told = "leaked 4 (4 kimi_k2)"
+    assert told in saved.proxy.log
+    mitmdump = Path(sys.executable).with_name("mitmdump")
+    command = [mitmdump, "-s", ADDON, "-nr", tmp_path / "flows", "--set", f"confdir={tmp_path}"]
+    loaded = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert told in loaded.stdout
 
 
 def test_a_repaired_stream_is_saved_with_both_its_sides(saved: Saved) -> None:
@@ -217,7 +233,7 @@ def test_silent_uselessness_is_not_silent(
     plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]
 ) -> None:
     chat = Chat(plain_upstream, mitmdump("--mode", f"reverse:{plain_upstream.url}"))
-    other_format = Reply(b'event: message_start\ndata: {"type": "message_start"}\n\n')
+    other_format = Reply(b'event: ready\ndata: {"kind": "ready"}\n\n')
     for _ in range(19):
         chat.ask(other_format)
     chat.ask("clean_text")

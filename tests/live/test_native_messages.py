@@ -84,3 +84,37 @@ def test_a_stream_that_breaks_off_within_a_call_breaks_off(chat: Chat) -> None:
         got = read(reply.body, broken=True)
         assert reply.body.count(b"event: content_block_stop") == 1
         assert [block["type"] for block in got.blocks] == ["text", "tool_use"]
+
+
+def test_thoughts_that_a_client_leaves_out_are_put_back(chat: Chat) -> None:
+    """Vercel's AI SDK drops thoughts without a signature."""
+    thinking = {"thinking": {"type": "adaptive"}}
+    asked = REQUEST | thinking | {"tools": [], "model": "kimi-k2.7"}
+    call = {"type": "tool_use", "id": "toolu_host1", "name": "bash", "input": {"command": "ls -la"}}
+    first = stream([("thinking", ["Let me ", "see."]), ("text", [K2])], model="kimi-k2.7")
+    chat.upstream.replies["cured/v1/messages"] = Reply(first)
+    reply = chat.ask("cured", path="/v1/messages", request=asked, headers=VERSION)
+    assert read(reply.body).stop_reason == "tool_use"
+    result = {"type": "tool_result", "tool_use_id": "toolu_host1", "content": "a.txt"}
+    said = [
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [result]},
+        {"role": "system", "content": "Be brief."},
+    ]
+    request = asked | {"messages": [*REQUEST["messages"], *said]}
+    chat.ask("cured", path="/v1/messages", request=request, headers=VERSION)
+    sent = json.loads(chat.upstream.requests[-1].body)
+    thought = {"type": "thinking", "thinking": "Let me see.", "signature": ""}
+    assert sent["messages"][1] == {"role": "assistant", "content": [thought, call]}
+    assert [message["role"] for message in sent["messages"]] == ["user", "assistant", "user"]
+    assert sent["thinking"] == {"type": "enabled"}
+    chat.proxy.wait_for_log("cured: put back remembered reasoning")
+
+
+def test_a_host_that_is_not_there_is_an_error_of_this_api(
+    plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]
+) -> None:
+    proxy = mitmdump("--mode", "reverse:http://127.0.0.1:1")
+    reply = Chat(plain_upstream, proxy).ask("none", path=PATH, request=REQUEST, headers=VERSION)
+    error = json.loads(reply.body)
+    assert (reply.status, error["type"], error["error"]["type"]) == (502, "error", "api_error")

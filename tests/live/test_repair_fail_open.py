@@ -128,7 +128,7 @@ STREAM_STAGES = [
     "repair.chat_stream:ChatStreamRepair.feed",
     "repair.chat_stream:ChatStreamRepair.close",
     "repair.chat_stream:ChatStreamRepair._continue",
-    "repair.chat_stream:only_text",
+    "repair.chat_stream:lone_text",
     "wire.same_frames:SameFrames.of",
     "wire.same_frames:SameFrames.text_in",
     "wire.same_frames:SameFrames.replace",

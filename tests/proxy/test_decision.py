@@ -11,6 +11,9 @@ from mitmproxy.test import tflow
 from dragoman.proxy.ask_upstream import Speaks
 from dragoman.proxy.chat_only_hosts import Hosts, _name
 from dragoman.proxy.decision import Decision, Decisions
+from dragoman.proxy.flows.cure_flow import CureFlow
+from dragoman.proxy.flows.repair_reply import RepairReplies
+from dragoman.proxy.observe.monitor import FlowMonitor
 from dragoman.proxy.options import Settings
 from dragoman.proxy.routes import route_of
 from dragoman.proxy.stored.async_store import AsyncStore
@@ -146,3 +149,23 @@ def test_an_address_whose_chat_path_is_missing_too_is_unknown_again() -> None:
     assert asyncio.run(made.at_body(flow)).way == "bridge"
     made.at_missing_chat(flow, reply(404))
     assert (made.at_head(flow).way, made.at_head(flow).unsure) == ("send", True)
+
+
+@pytest.mark.parametrize(
+    ("host", "path", "wanted"),
+    [
+        ("api.anthropic.com", "/v1/messages", False),
+        ("api.anthropic.com", "/v1/chat/completions", True),
+        ("api.moonshot.ai", "/anthropic/v1/messages", True),
+    ],
+)
+def test_messages_of_anthropics_own_host_are_repaired_if_a_filter_names_it(
+    host: str, path: str, wanted: bool
+) -> None:
+    monitor = FlowMonitor()
+    replies = RepairReplies(monitor, CureFlow(monitor, AsyncStore()), has_layer=False)
+    headers = {"anthropic-version": "2023-06-01"}
+    request = http.Request.make("POST", f"https://{host}{path}", b"{}", headers)
+    flow = tflow.tflow(req=request)
+    assert replies.is_wanted(flow, Settings()) is wanted
+    assert replies.is_wanted(flow, Settings(repair=lambda _: True))

@@ -36,6 +36,24 @@ def test_what_a_request_is_for(request_: str, route: Route) -> None:
     assert route_of(http.Request.make(method, f"https://host.test{path}")) == route
 
 
+@pytest.mark.parametrize(
+    ("request_", "route"),
+    [
+        ("POST /v1/messages", Route("messages", "/v1")),
+        ("POST /api/anthropic/v1/messages/?beta=true", Route("messages", "/api/anthropic/v1")),
+        ("POST /v1/messages/count_tokens", Route("", "/v1/messages/count_tokens")),
+        ("GET /v1/messages", Route("", "/v1/messages")),
+        ("POST /messages", Route("", "/messages")),
+    ],
+)
+def test_a_message_is_asked_for_with_the_version_of_the_api(request_: str, route: Route) -> None:
+    method, path = request_.split(" ")
+    headers = {"Anthropic-Version": "2023-06-01"}
+    assert route_of(http.Request.make(method, f"https://host.test{path}", b"", headers)) == route
+    without = route_of(http.Request.make(method, f"https://host.test{path}"))
+    assert without.api == ""
+
+
 @pytest.mark.parametrize(("path", "api"), [("/v1/responses", "upgrade"), ("/v1/other", "")])
 def test_a_websocket_is_known_by_its_header(path: str, api: str) -> None:
     headers = {"connection": "upgrade", "upgrade": "WebSocket"}

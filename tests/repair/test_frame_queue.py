@@ -135,6 +135,16 @@ def test_what_is_held_is_there_once_wherever_a_reply_breaks(texts: list[str]) ->
             assert [said.count(word) for word in words] == [1] * len(words)
 
 
+def test_no_half_marker_follows_a_call_where_a_reply_breaks() -> None:
+    """Some clients would run the call, and ask again all the same."""
+    leak = f'{SB}{CB}bash:0{AB}{{"command":"ls"}}{CE}{SE}'
+    for end in range(len(leak)):
+        stage = ChatStreamRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
+        out = [*stage.feed(frame({"content": leak[:end]})), *stage.break_off()]
+        got = read(b"".join(each.raw for each in out))
+        assert got.content == ("" if got.calls else leak[:end])
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
 def test_text_after_a_call_that_was_in_doubt_leaves_after_the_call(size: int) -> None:
     text = 'a "b<tool_call>bash\n</tool_call>\n\n<c'

@@ -44,6 +44,9 @@ class Refusals:
     """The role ``developer``, or worse: Kimi's templates have no header for it, or drop it."""
     tool_names: bool = False
     """Names of functions outside `Family.tool_name`."""
+    thinking_types: tuple[str, ...] = ()
+    """The types of ``thinking`` in a Messages request that are taken, if not all are: others are
+    sent as the first."""
 
 
 _MOONSHOT = Refusals(
@@ -54,6 +57,7 @@ _MOONSHOT = Refusals(
     broken_history=True,
     developer_role=True,
     tool_names=True,
+    thinking_types=("enabled",),
 )
 _DEEPSEEK = Refusals(
     missing_reasoning="",
@@ -109,6 +113,12 @@ class Family:
     """Where a system message may stand.  `start`: one, as the first message, or the host
     refuses the request (Qwen's template: "System message must be at the beginning.";
     MiniMax's API, for a second one too: "invalid chat setting (2013)")."""
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether there is anything in a chat request that its hosts refuse."""
+        limits = self.sampling or self.system_messages == "start" or not self.forced_tool_choice
+        return bool(limits) or self.refuses != Refusals()
 
     @property
     def bridged(self) -> Family:
@@ -194,6 +204,7 @@ _FAMILIES: tuple[Family, ...] = (
         name="kimi-k2.5",  # and k2.6; "p" for "." at Fireworks
         models=re.compile(r"k2[.p_-]?[56](?![0-9])"),
         # Kimi API reference, "models-overview": "Accepts enabled or disabled".
+        refuses=replace(_MOONSHOT, thinking_types=("enabled", "disabled")),
         thinking_off={"thinking": {"type": "disabled"}},
     ),
     replace(
@@ -207,6 +218,7 @@ _FAMILIES: tuple[Family, ...] = (
         _KIMI,
         name="kimi-k2",  # instruct, 0711, 0905, turbo: no thinking
         models=re.compile(r"k2|moonshot-v1"),
+        refuses=replace(_MOONSHOT, thinking_types=()),
         forced_tool_choice=True,
         sampling={},
         efforts=(),

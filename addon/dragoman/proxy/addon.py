@@ -3,7 +3,7 @@
 A flow to ``…/chat/completions`` is cured and repaired, one to ``…/responses`` is repaired, or
 bridged where its host speaks only Chat Completions: that is a `Decision`, and the hooks here do
 what it says.  Of every other flow only event streams are streamed.  Flows loaded from a file are
-not `live`, and left alone.
+not `live`: they are counted (`observe/summary`), and left alone.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from .observe.commands import Commands
 from .observe.metrics import Metrics
 from .observe.monitor import FlowMonitor, name_of
 from .observe.recorder import client_request_of, recorder_of
+from .observe.summary import Summary
 from .routes import is_replayed, route_of
 from .self_test import SelfTest
 from .stored.endpoints import StoredEndpoints
@@ -65,7 +66,8 @@ class Dragoman:
         self._hosts = Hosts(self._store)
         self._decisions = Decisions(self._hosts, self._store, self._endpoints)
         self._metrics = Metrics(self._monitor.stats)
-        self.addons = [Commands(self._monitor.stats), self._hosts, SelfTest(self._hosts)]
+        stats = self._monitor.stats
+        self.addons = [Commands(stats), Summary(stats), self._hosts, SelfTest(self._hosts)]
 
     def load(self, loader: Loader) -> None:
         """Declare the options."""

@@ -95,7 +95,7 @@ class Decisions:
             if not others or _is_chosen(flow, settings.bridge):
                 why = "dragoman_bridge says so"
         # What is sent again leaves as it was edited.
-        cured = (route.api == "chat" or route.creates) and not is_replayed(flow)
+        cured = (route.api in ("chat", "messages") or route.creates) and not is_replayed(flow)
         cured = cured and (settings.cure is None or settings.cure(flow))
         dialect = request.headers.get(DIALECT_HEADER, "")
         return _bridged(Decision(route, unsure=unsure, cured=cured, dialect=dialect), why)

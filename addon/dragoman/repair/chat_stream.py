@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Any
 
 from ..notes import Evidence
 from ..wire.chat_calls import CallDelta
-from ..wire.chat_delta import NOT_ONLY, only_arguments, only_text
+from ..wire.chat_delta import NOT_ONLY, lone_text
 from ..wire.chat_end import error_frame
 from ..wire.chat_text import CONTENT, Passage
 from ..wire.errors import read_error
 from ..wire.json_codec import Json, NotJson, dumps, loads, string
 from ..wire.same_frames import SameFrames, with_arguments
-from ..wire.sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, encode_chunk
+from ..wire.sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, Only, encode_chunk
 from .call_builder import more_arguments
 from .declared_tools import DeclaredTools
 from .events import ScanEvent
@@ -60,9 +60,8 @@ class ChatStreamRepair:
         self._same: SameFrames | None = None
         self._choice: Choice | None = None
         """That of the frames which are like `_same`."""
-        self._kind: Literal["text", "reasoning"] | int | None = None
-        """What they have of the first choice, a call by its index; None of another, or if such a
-        frame says something else, too."""
+        self._only: Only | None = None
+        """All that one of them says, if nobody has to read it again."""
         self._misses = 0
         self._gave_up = False
         self._open_ended = False
@@ -86,12 +85,12 @@ class ChatStreamRepair:
                 fields, text = self._learn(frame, chunk)
                 choice = self._choice
         if text and choice is not None:
-            if (kind := self._kind) is not None:
-                frame.counted = chunk if chunk.get("usage") else None
-                if isinstance(kind, int):
-                    frame.only = CallDelta(kind, "", "", text)
-                else:
-                    frame.only = kind, text
+            if isinstance(self._only, CallDelta):
+                frame.only = CallDelta(self._only.index, "", "", text)
+            elif self._only is not None:
+                frame.only = self._only[0], text
+            if self._only is not None and chunk.get("usage"):
+                frame.counted = chunk
             if not queue.waiting:
                 go_on = self._continue if fields else self._continue_native
                 if (out := go_on(frame, choice, chunk, fields, text)) is not None:
@@ -113,17 +112,11 @@ class ChatStreamRepair:
     def _learn(self, frame: Frame, chunk: Json) -> tuple[tuple[str, ...], str]:
         """The fields of the one text of a chunk, and the text; no fields if it is the arguments of
         one call, and no text if the chunk has anything else.  Frames like it are known then."""
-        if (found := only_text(chunk)) is not None:
-            value, fields, text = found
-            self._kind = "text" if fields == CONTENT else "reasoning"
-        elif (native := only_arguments(chunk)) is not None:
-            value, fields, text = native[0], (), native[1]["function"]["arguments"]
-            self._kind = native[1]["index"]
-        else:
+        if (found := lone_text(chunk)) is None:
             return (), ""
+        value, fields, text, only = found
+        self._only = None if frame.is_error else only
         self._choice = self._queue.choice_of(value, 0)
-        if value.get("index") or any(map(chunk.get, NOT_ONLY)):
-            self._kind = None
         self._misses += 1
         known = self._misses <= MAX_MISSES
         self._same = SameFrames.of(frame, chunk, fields, text) if known else None
@@ -167,9 +160,9 @@ class ChatStreamRepair:
                 new = encode_chunk(with_delta(chunk, delta), frame.other_lines)
                 if same is not None:
                     same.replace(new, taken, call)
-            if self._kind is not None and in_call:
+            if self._only is not None and in_call:
                 new.only = CallDelta(calls.latest.index, "", "", taken)
-            elif self._kind is not None:
+            elif self._only is not None:
                 new.only = "text", taken
             sent.append(new)
         if chunk.get("usage"):

@@ -31,7 +31,7 @@ from .call_reader import (
 )
 from .call_rule import Rules
 from .declared_tools import DeclaredTools
-from .events import LeftAsText, ScanEvent, Text
+from .events import Dropped, LeftAsText, ScanEvent, Text
 from .formats.active import ActiveFormats
 from .formats.json_alone import JSON_ALONE
 from .formats.protocol import NOTHING_HELD, Held, MarkerMatch
@@ -157,13 +157,14 @@ class Scanner:
         that this completes."""
         if name == self._state.field:
             return []
-        self._end_quoted(whole=True)
+        self._end_text(whole=True)
         if (parser := self._calls.parser) is not None and parser.whole:
             parser.end()
             self._run()
         if self._calls.parser is None:
             self._text.end()
             self._text.fresh = True
+        self._text.ended = False
         self._state.enter(name)
         self._text.channel = None
         return self._state.take()
@@ -171,7 +172,7 @@ class Scanner:
     def close(self, *, whole: bool = True) -> list[ScanEvent]:
         """The text has ended: what was held back, and the end of an open call.  `whole`:
         not by a limit, and not by a break."""
-        self._end_quoted(whole=whole)
+        self._end_text(whole=whole)
         while (parser := self._calls.parser) is not None:
             lone = self._calls.candidate is not None and not parser.rest.strip()
             self.cut_in_header = parser.in_header and not lone
@@ -185,7 +186,9 @@ class Scanner:
         return self._state.take()
 
     def abandon(self) -> list[ScanEvent]:
-        """The reply broke off: what may be text is, and a call that is open stays so."""
+        """The reply broke off: what may be text is, and a call that is open stays so.  After a
+        call half a marker is no text: kimi-cli runs a call once something follows it, and asks
+        again."""
         calls = self._calls
         if calls.candidate is not None:
             self._refuse(calls.candidate, "in a reply that broke off")
@@ -197,6 +200,9 @@ class Scanner:
                 self._state.add(Text(-len(held) - 1, held, self._state.called))
             self._text.buffer = calls.parser.rest
             calls.forget()
+        if self._text.buffer and self._state.called:
+            self._text.buffer = ""
+            self._state.add(Dropped("unfinished marker"))
         self._text.give(len(self._text.buffer))
         return self._state.take()
 
@@ -255,7 +261,7 @@ class Scanner:
         text.buffer = "".join(candidate.raw)
         size = len(text.buffer) - len(rest)
         near = text.buffer[: size + _SEEN_AFTER]
-        text.give(size)
+        text.give(size, size if candidate.has_call else 0)
         if calls.damaged is not None:
             cut = ", cut off" if calls.damaged.cut else ""
             self._state.add(LeftAsText("damaged call", f"of {calls.damaged.name}{cut}"))
@@ -276,6 +282,12 @@ class Scanner:
         text.fresh = False
 
     # Where a text ends
+
+    def _end_text(self, *, whole: bool) -> None:
+        """No more of this text comes: what waits for it is decided."""
+        self._text.ended = True
+        self._run()
+        self._end_quoted(whole=whole)
 
     def _end_quoted(self, *, whole: bool) -> None:
         """The turn, or a field of it, ends, and with it what may be quoted: a candidate in doubt

@@ -114,8 +114,9 @@ def _streamed(block: Json) -> tuple[Json, list[Json]]:
     if (kind := TEXTS.get(string(block.get("type")))) and isinstance(block.get(kind), str):
         deltas: list[Json] = [{"type": f"{kind}_delta", kind: block[kind]}]
         begun = {**block, kind: ""}
-        if signature := begun.pop("signature", ""):
+        if signature := begun.get("signature"):
             deltas.append({"type": SIGNATURE, "signature": signature})
+            begun["signature"] = ""
         return begun, deltas
     if block.get("type") == CALL:
         arguments = dumps(block.get("input") or {}).decode()
@@ -169,6 +170,21 @@ def _input(text: str) -> Any:
         return loads(text or "{}")
     except NotJson:
         return text
+
+
+def blocks_of(holder: Json) -> list[Json]:
+    """The content of a message, or of the output of a call, as blocks."""
+    content = holder.get("content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return objects(content)
+
+
+def text_of(block: Json) -> str:
+    """What a block of the user's says, be it the output of a call."""
+    if block.get("type") == RESULT:
+        return "".join(map(text_of, blocks_of(block)))
+    return string(block.get("text"))
 
 
 def calls_in(messages: object) -> Iterator[Json]:

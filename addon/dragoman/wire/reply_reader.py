@@ -17,7 +17,7 @@ from typing import Any
 from ..notes import ReplyFacts, printable
 from . import messages
 from .chat_calls import Call, CallAssembler, CallDelta, elements, read_delta
-from .chat_delta import choices, only_says, texts
+from .chat_delta import choices, lone_text, texts
 from .chat_text import reasoning
 from .errors import ErrorObject, read_error, unlisted
 from .json_codec import Json, NotJson, dumps, loads, objects, string
@@ -129,10 +129,10 @@ class ReplyReader:
                 return False
             if not isinstance(value, dict):
                 return False
-            only = only_says(value) if self._parsed else None
-            if only is None:
+            found = lone_text(value) if self._parsed else None
+            if found is None or found.only is None:
                 return self._value(value)
-            counted = value
+            only, counted = found.only, value
         if counted is not None and counted.get("usage"):
             self._counted = counted
         if only is None:

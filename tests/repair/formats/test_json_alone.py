@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.bridge.native.request_tools import RequestTools
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.formats import ALL, AUTO
@@ -158,6 +159,12 @@ def test_an_answer_waits_only_while_it_may_be_a_call(text: str) -> None:
     for character in text:
         scanner.feed(character)
     assert scanner.undecided == 0
+
+
+@pytest.mark.parametrize("form", ["text", "json_object", "json_schema"])
+def test_a_request_of_the_responses_api_may_ask_for_json_as_well(form: str) -> None:
+    tools = RequestTools.of_request({"text": {"format": {"type": form}}})
+    assert tools.declared.wants_json == (form != "text")
 
 
 def test_a_call_that_is_no_longer_one_is_recorded() -> None:

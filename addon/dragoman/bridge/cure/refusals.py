@@ -31,8 +31,8 @@ class Refusal:
 _CURES: dict[Cure, str] = {
     "off": "dragoman_cure=auto does so for models whose family it knows by their name",
     "on": "dragoman_cure is on, but finds nothing of it in the request; please report the refusal",
-    "cured": "the request was cured, and is refused all the same; please report the refusal, with "
-    "the view LLM request, which shows what was changed",
+    "cured": "the request was changed for it, and is refused all the same; please report the "
+    "refusal, with the view LLM request, which shows what was changed",
 }
 
 

@@ -205,6 +205,8 @@ class HostReader:
         self.next_index = 0
         """The output index after all of these."""
         self._ids: dict[str, int] = {}
+        self._last: HostText | None = None
+        """The text that came last, if its item is not done."""
 
     # Which item, which text
 
@@ -275,12 +277,12 @@ class HostReader:
     # Events
 
     def continued(self, event: Json) -> TextDelta | None:
-        """All that a delta says of a text that has begun, as nearly all events do; None, and
+        """All that a delta says of the text that came last, as nearly all events do; None, and
         nothing is taken in, for any other."""
-        where, delta = self._where(event), event.get("delta")
-        item = self.items.get(where.item) if where else None
-        text = item.texts.get(where.place) if where and item else None
-        if text is None or not text.size or not isinstance(delta, str):
+        text, delta = self._last, event.get("delta")
+        if text is None or event["type"] != text.part.text.delta or not isinstance(delta, str):
+            return None
+        if event.get("output_index") != text.index or event.get(text.part.index) != text.place.at:
             return None
         text.buffer.write(delta)
         return TextDelta(text, delta, array(event.get("logprobs")))
@@ -326,7 +328,7 @@ class HostReader:
 
     def _more(self, where: Where, delta: str, value: Json, event: Json) -> Iterator[Said]:
         """More of a text; see `_begin`."""
-        text = yield from self._begin(where, value, event)
+        self._last = text = yield from self._begin(where, value, event)
         text.buffer.write(delta)
         yield TextDelta(text, delta, array(event.get("logprobs")))
 
@@ -405,6 +407,7 @@ class HostReader:
                     yield TextDone(index)
         yield ItemDone(index, value)
         self._keep(index, value).end()
+        self._last = None
 
     def _terminal(self, event: Json) -> Iterator[Said]:
         """The whole response: its items, as far as they are not done."""

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from ...notes import Evidence
+from ...repair.call_builder import MAX_CHECKED
 from ...repair.call_namer import LITERAL
 from ...repair.events import Arguments, CallEnd, CallStart, Dropped, ScanEvent, Text
 from ...repair.policy import note_piece
@@ -62,7 +63,7 @@ class LeakedResponse:
         said, and `number` the next event's."""
         response = host.response or {}
         response = {**response, "id": str(response.get("id") or "resp_0")}
-        self._names = tools.names
+        self._tools = tools
         self._evidence = evidence
         self._writer = NativeWriter(response, number, now, tools.declared.called)
         self._begun: dict[int, Json] = {}
@@ -206,7 +207,7 @@ class LeakedResponse:
 
     def _tool_name(self, name: str, namespace: object = None) -> str:
         """The name by which a called tool is compared."""
-        tool = None if namespace else self._names.find(name)
+        tool = None if namespace else self._tools.names.find(name)
         if tool is not None:
             name, namespace = tool.name, tool.namespace
         return f"{namespace}.{name}" if namespace else name
@@ -216,12 +217,15 @@ class LeakedResponse:
         if start.form == LITERAL:
             self._evidence.note("kept the literal header of a call that names no tool")
         self._close()
-        tool = self._names.find(start.name) or Tool("function", start.name)
+        tool = self._tools.names.find(start.name) or Tool("function", start.name)
         self._emitter = CallEmitter(Call(id=start.call_id, name=start.name), tool, self._writer)
 
     def _end_call(self, *, cut: bool) -> None:
         assert self._emitter is not None
-        self._cut = self._cut or cut
+        self._cut, call = self._cut or cut, self._emitter.call
+        if not cut and len(call.arguments) <= MAX_CHECKED:
+            refused = self._tools.declared.refuses(call.name, call.arguments.strip())
+            self._evidence.refused_calls += refused
         self._emitter.end(self._evidence, cut=cut)
         self._emitter = None
 
@@ -289,7 +293,7 @@ class LeakedResponse:
                 self._writer.annotate(said.event.get("annotation") or {})
             else:
                 self._evidence.note("dropped", f"{said.event['type']} of a repaired item")
-        elif isinstance(response := said.event.get("response"), dict):
+        elif isinstance(response := said.event.get("response"), dict) and response.get("output"):
             response = {**response, "output": self._writer.output}
             self._writer.copy_event(said.event, response=response)
         else:
@@ -297,7 +301,7 @@ class LeakedResponse:
 
     def _begin_call_of_host(self, index: int, item: Json) -> None:
         self._calls.pop(index, None)
-        if item.get("type") in _ARGUMENTS:
+        if string(item.get("type")) in _ARGUMENTS:
             name = self._tool_name(string(item.get("name")), item.get("namespace"))
             self._calls[index] = self._repeated.begin(name, leaked=False)
 

@@ -11,8 +11,6 @@ from ...notes import Evidence
 from ...wire import chat_delta
 from ...wire.chat_calls import CallDelta, elements, read_delta
 from ...wire.chat_delta import SOURCES
-from ...wire.chat_text import reasoning
-from ...wire.json_codec import string
 from ...wire.sse import Only
 from .item_order import ItemOrder
 from .think_tags import SplitText, ThinkSplitter
@@ -42,16 +40,17 @@ class DeltaReader:
             self._reasoning(said[1])
 
     def delta(self, delta: dict[str, Any], index: int, *, whole: bool) -> None:
-        if text := reasoning(delta):
-            self._reasoning(text)
         content = delta.get("content")
-        if isinstance(content, list):
-            self._parts(content)
-        elif string(content):
-            self._content(string(content), whole=whole)
-        if refusal := string(delta.get("refusal")):
-            self.end_content()
-            self._items.prose("refusal", refusal)
+        for kind, text in chat_delta.texts(delta):
+            if kind == "text":
+                self._content(text, whole=whole and not isinstance(content, list))
+            elif kind == "reasoning":
+                self._reasoning(text)
+            else:
+                self.end_content()
+                self._items.prose(kind, text)
+        if isinstance(content, list) and (others := chat_delta.content_parts(content)[1]):
+            self._evidence.note("dropped", "content part that is no text", others)
         if delta.get("annotations"):
             found, unread = chat_delta.url_annotations(delta)
             self._cited.update(annotation["url"] for annotation in found)
@@ -107,19 +106,6 @@ class DeltaReader:
                 if not self._moved:
                     self._evidence.note("moved", "inline <think> to reasoning")
                 self._moved = True
-
-    def _parts(self, content: list[Any]) -> None:
-        pieces, others = chat_delta.content_parts(content)
-        for kind, piece in pieces:
-            if kind == "text":
-                self._content(piece)
-            elif kind == "reasoning":
-                self._reasoning(piece)
-            else:
-                self.end_content()
-                self._items.prose(kind, piece)
-        if others:
-            self._evidence.note("dropped", "content part that is no text", others)
 
     def _calls(self, calls: list[Any], index: int, *, whole: bool) -> None:
         self.end_content()

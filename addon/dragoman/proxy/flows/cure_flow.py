@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from mitmproxy import http
 
 from ...bridge.cure.chat_request import cure_request
+from ...bridge.cure.messages_request import as_chat, cure_messages
 from ...bridge.cure.refusals import Cure, refusal_in
 from ...bridge.cure.tool_names import ToolNames
 from ...bridge.model_families import family_of
@@ -27,9 +28,7 @@ from ...stored.turn_reasoning import History, Remembered, with_reasoning
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, NotJson, dumps, string
 from ...wire.reply_reader import ChoiceTurn, read_reply
-from ...wire.request_bounds import (
-    TooLarge,
-)
+from ...wire.request_bounds import TooLarge
 from ..body_clues import MAX_ERROR
 from ..content_decoding import DecodingError
 from ..http_headers import body_of, request_body, request_value, set_json
@@ -37,7 +36,7 @@ from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import recorder_of
 from ..options import Settings
 from ..response_owner import asker_of
-from ..routes import Route, is_chat
+from ..routes import Route, route_of
 from ..run_slices import ClientLeft, in_slices
 from ..stored.async_store import AsyncStore
 
@@ -100,25 +99,33 @@ class CureFlow:
         return None
 
     async def _cured(
-        self, flow: http.HTTPFlow, request: Json, settings: Settings, evidence: Evidence
+        self, flow: http.HTTPFlow, received: Json, settings: Settings, evidence: Evidence
     ) -> Json:
         """The same object if nothing in it would be refused."""
-        if not isinstance(request.get("messages"), list):
-            return request
-        family = family_of(string(request.get("model")))
-        missing = family.refuses.missing_reasoning if family.thinks(request) else None
+        messages, of_messages = received.get("messages"), route_of(flow.request).api == "messages"
+        family = family_of(string(received.get("model")))
+        if not isinstance(messages, list) or (of_messages and not family.is_strict):
+            return received
+        missing = family.refuses.missing_reasoning if family.thinks(received) else None
         # Only a reply that is repaired can be given the client's names.
         renames = settings.repair is None or settings.repair(flow)
         renames = renames and family.refuses.tool_names
         refuses = replace(family.refuses, missing_reasoning=missing, tool_names=renames)
+        accepting, request = replace(family, refuses=refuses), received
         if missing is not None and self._store.opened:
-            history = await in_slices(History.of(request["messages"]), flow)
+            work = History.of(as_chat(messages) if of_messages else messages)
+            history = await in_slices(work, flow)
             request = await self._with_reasoning(flow, request, history, evidence)
-        work = cure_request(request, replace(family, refuses=refuses), evidence)
-        cured = await in_slices(work, flow)
-        if cured.tool_names:
-            self._tool_names[flow] = cured.tool_names
-        return cured.request
+        if of_messages:
+            sent = cure_messages(request, accepting, evidence)
+        else:
+            cured = await in_slices(cure_request(request, accepting, evidence), flow)
+            sent = cured.request
+            if cured.tool_names:
+                self._tool_names[flow] = cured.tool_names
+        if family.is_strict or sent is not received:
+            self._cures[flow] = "on" if sent is received else "cured"
+        return sent
 
     def _with_renamed_calls(self, flow: http.HTTPFlow, request: Json, evidence: Evidence) -> Json:
         """A request to a host that speaks the Responses API itself: only its call ids."""
@@ -199,7 +206,10 @@ class CureFlow:
     async def end_reply(self, flow: http.HTTPFlow, response: http.Response) -> None:
         """The upstream's reply has ended: keep what was not streamed, and say what can be done
         about a refusal."""
-        if response.status_code == 400 and is_chat(flow.request):
+        if response.status_code == 400 and route_of(flow.request).api in ("chat", "messages"):
+            record = recorder_of(flow)
+            if record is not None and record.job == "bridge" and family_of(record.model).is_strict:
+                self._cures[flow] = "cured"
             _advise(flow, response, self._cures.get(flow, "off"))
         if self.keeps(flow) and not response.stream:
             try:

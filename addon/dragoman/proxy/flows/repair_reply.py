@@ -330,7 +330,7 @@ class RepairStream(LiveStream):
         except Exception:
             sent = self._fall_back()
         if self._pipeline.error:
-            logger.error("%s: %s", self._name, self._pipeline.error)
+            self._say(self._pipeline.error)
         if self._pipeline.document is None:
             return self._until_turn_end(sent)
         return self._repaired(self._pipeline.document)
@@ -406,8 +406,14 @@ class RepairStream(LiveStream):
             return sent
 
     def _broken_off(self, error: str) -> bytes:
-        logger.error("%s: %s", self._name, error)
-        return self._ended(self._pipeline.break_off(error))
+        sent = self._ended(self._pipeline.break_off(error))
+        self._say(error)
+        return sent
+
+    def _say(self, error: str) -> None:
+        """The line of a flow says why its reply has broken off."""
+        if not self.broken:
+            logger.error("%s: %s", self._name, error)
 
     def _fall_back(self) -> bytes:
         """After a fault."""

@@ -3,8 +3,8 @@
     {"name": NAME, "arguments": {…}}
 
 Local models leave out the markers.  An answer may be JSON as well, so it is a call only if its tool
-is declared, the tool's schema declares and accepts the arguments, and nothing follows
-(`MarkerMatch.alone`); and it is refused at the first member that shows that it is none.
+is declared, the tool's schema accepts the arguments, and nothing follows (`MarkerMatch.alone`);
+and it is refused at the first member that shows that it is none.
 """
 
 from __future__ import annotations
@@ -47,9 +47,11 @@ class JsonAloneParser(EnclosedParser):
         if self._name is None or not (given and super()._call()):
             return False
         given_as = [each.text for each in self._events if isinstance(each, Arguments)]
-        arguments = "".join(given_as) or "{}"
-        known = loads(arguments).keys() <= self._declared(self._name)
-        return known and not self._tools.refuses(self._name, arguments)
+        arguments = "".join(given_as)
+        if self._tools.refuses(self._name, arguments):
+            return False
+        # An open schema accepts that of the tool itself, which a list of tools has there.
+        return not arguments or bool(loads(arguments).keys() & self._declared(self._name))
 
 
 class _JsonAlone(LeakFormat):

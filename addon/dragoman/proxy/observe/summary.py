@@ -1,0 +1,93 @@
+"""How often a host leaks, for who has no view: the table of statistics at mitmdump's end.
+
+Flows that are loaded from a file (``mitmdump -nr flows``) are counted as well.  What the upstream
+sent is repaired once more, so they may have been recorded without Dragoman.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from mitmproxy import ctx, http
+
+from ...bridge.native.reply_repair import api_of, declared, repair_whole, tools_of
+from ...inspect.exchange import Exchange
+from ...inspect.outcome import outcome_of
+from ...inspect.parse.request import model_asked
+from ...inspect.stats import Stats, rows
+from ...notes import Evidence, TurnFacts
+from ...repair.policy import Policy
+from ...wire.json_codec import NotJson, loads
+from ...wire.reply_reader import read_reply
+from ..options import Settings
+from ..routes import route_of
+from .commands import as_table
+from .monitor import host_of, name_of, refused
+from .recorder import exchange_of, readable, recorder_of
+from .refresh import watched_by_somebody
+
+logger = logging.getLogger(__name__)
+
+
+class Summary:
+    """An addon of its own, which sees a flow after ours."""
+
+    name = "dragoman-summary"
+
+    def __init__(self, stats: Stats) -> None:
+        self._stats = stats
+        self._loaded = False
+
+    def response(self, flow: http.HTTPFlow) -> None:
+        """Count a flow that was loaded."""
+        if flow.live or recorder_of(flow) is not None:
+            return
+        self._loaded = True
+        try:
+            _count(flow, self._stats, Settings.of(ctx.options).policy)
+        except Exception:
+            logger.exception("%s: cannot be counted", name_of(flow))
+
+    def done(self) -> None:
+        """Write the table where there is no view, if flows were loaded, or something leaked."""
+        snapshot = self._stats.snapshot()
+        if not watched_by_somebody() and (self._loaded or snapshot.counts["leaked_calls"]):
+            as_table(rows(snapshot))
+
+
+def _count(flow: http.HTTPFlow, stats: Stats, policy: Policy) -> None:
+    """Count `flow`, if it is a turn of an LLM that has ended."""
+    exchange = exchange_of(flow)
+    if exchange is None and flow.response is not None and route_of(flow.request).gives_turn:
+        sent, received = readable(flow.request), readable(flow.response)
+        exchange = Exchange("repair", sent, sent, received, status=flow.response.status_code)
+    if exchange is None:
+        return
+    try:
+        request = loads(exchange.upstream_request)
+    except NotJson:
+        return
+    tools, evidence = tools_of(request, api_of(request, exchange.upstream_reply)), Evidence()
+    repaired = repair_whole(exchange.upstream_reply, tools, policy, evidence, 0)
+    upstream = read_reply(exchange.upstream_reply)
+    refusals = refused(upstream, declared(tools))
+    turn = TurnFacts(upstream.facts, read_reply(repaired).facts, refusals)
+    broken = "connection broken" if exchange.error else ""
+    computed = outcome_of(turn, evidence, status=exchange.status, broken=broken)
+    times = exchange.timing
+    first = turn.upstream.first_token
+    stats.add(
+        turn,
+        evidence,
+        exchange.outcome or computed,
+        job=exchange.job,
+        host=host_of(flow.request),
+        model=model_asked(exchange.upstream_request),
+        streamed=times is not None,
+        has_tools=bool(declared(tools)),
+        times={
+            "first token": times.moment(first, "upstream") if times and first else None,
+            "longest silence": times.longest_silence if times else None,
+            "duration": times.ended if times else None,
+        },
+    )
