@@ -18,7 +18,7 @@ from dragoman.notes import Evidence
 from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
 from dragoman.repair.scanner import Scanner
-from dragoman.wire.sse import split
+from dragoman.wire.sse import encode_chunk, split
 
 from .hosts import BRIDGE, HOSTS, OPENAI, SGLANG, USAGE, VLLM, Host, Said
 from .native_grammar import check_native
@@ -299,6 +299,17 @@ def test_a_stream_that_ends_well_within_a_leaked_call_breaks_off(last: bytes) ->
         elif b"arguments.done" in out:
             assert CALL in said
     assert said == whole
+
+
+def test_a_native_call_does_not_wait_for_the_rest_of_half_a_marker() -> None:
+    said: Said = [("text", ["Look.\n\n", "<｜DSML｜tool_calls"]), ("call", ["bash", "{}"])]
+    events = OPENAI.events(said, model="deepseek-v4")
+    ends = [each for each in events if ".done" in each["type"] and each["output_index"] == 0]
+    overlapping = [each for each in events[:-1] if each not in ends]
+    repair = stage(REQUEST | {"model": "deepseek-v4"})
+    out = b"".join(frame.raw for event in overlapping for frame in repair.feed(encode_chunk(event)))
+    assert b"response.function_call_arguments.done" in out
+    assert b"DSML" not in out
 
 
 def test_a_stream_that_breaks_off_breaks_off_after_what_was_held() -> None:

@@ -179,7 +179,7 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "a stripped header after text, which ends inline code": (
         "any",
         f"a `{CE} bash:0\n{AB}{LS}{CE} x {CALL} y",
-        f"a `{CE} {BASH} x {BASH} y",
+        f"a ` {BASH} x {BASH} y",
     ),
     "a stripped header in code": ("any", f"`bash:0{AB}{LS}`", "="),
     "a stripped header right after a fence": (

@@ -10,7 +10,7 @@ from dragoman.repair.call_rule import rules_for
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.formats import AUTO
 from dragoman.repair.scanner import Scanner
-from tests.repair.formats.test_all_formats import CALLS, MEANT, QUOTING, by_lines
+from tests.repair.formats.test_all_formats import CALLS, LS, MEANT, QUOTING, by_lines
 from tests.repair.formats.turns import REQUEST, gist
 from tests.repair.streams import chunk, read, repair, sse
 from tests.repair.turns import cut
@@ -55,6 +55,15 @@ def at_sizes(model: str, text: str) -> str:
         for size in (len(text), 1, 2, 5, 23)
     }
     return out
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_model_but_a_vendors_own_may_write_each_format(name: str) -> None:
+    call = "So. " + CALLS[name].replace("¦", "")
+    for model in ("kimi-k2.6", "qwen3-coder", "glm-5.2", "hermes-4-70b", "deepseek-v4", "a-model"):
+        assert at_sizes(model, call) == f"So. {MEANT}".replace(": ", ":")
+    for model in ("gpt-5.5", "gemini-3-pro", "grok-5"):
+        assert at_sizes(model, call) == call.replace(": ", ":")
 
 
 TEXT, CALL, LAST = "text", "call", "a call of Kimi's, as the text ends with it"
@@ -109,6 +118,16 @@ def test_what_quotes_a_call_holds_for_the_models_of_every_format(name: str, line
             )
 
 
+@pytest.mark.parametrize("shape", ["`{}` it is.", "So:\n\n    {}\n", "<code>{}</code>", 'a "{}" b'])
+def test_a_fence_within_a_quoted_call_hides_no_call_after_it(shape: str) -> None:
+    call = (
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>bash\n```json\n"
+        f"{LS}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+    )
+    quoted = shape.replace("{}", call.replace("\n", "\n    " if "    " in shape else "\n"))
+    assert at_sizes("deepseek-r1", f"{quoted}\n\n{call}") == f"{quoted}\n\n{MEANT}"
+
+
 K3_TOLD = (
     "K3 begins a thought with <|open|>think<|sep|> and ends it with <|close|>think<|sep|>; an "
     "answer with <|open|>response<|sep|>. Then it goes on."
@@ -126,6 +145,16 @@ STRAYS = [
     ],
     ("kimi-k2.5", K2_TOLD, "It ends with  and , they say."),
     ("kimi-k2.5", EMPTY, "Well  then."),
+    # Quoted as calls are: by what follows.
+    ("kimi-k2.5", "a `b <|tool_call_end|> c", "a `b  c"),
+    ("kimi-k2.5", "a `b <|tool_call_end|> c\n`d", "a `b  c\n`d"),
+    ("kimi-k2.5", "a `b <|tool_call_end|> c` d", "a `b <|tool_call_end|> c` d"),
+    ("kimi-k2.5", f"a `b <|tool_call_end|> c {K2_CALL}", f"a `b  c {MEANT}"),
+    ("kimi-k2.5", "<pre>\n<|tool_call_end|>\n</pre>", "<pre>\n<|tool_call_end|>\n</pre>"),
+    ("kimi-k2.5", "<pre>\n<|tool_call_end|> c", "<pre>\n c"),
+    ("kimi-k2.5", 'a "<|tool_call_end|>" b', 'a "<|tool_call_end|>" b'),
+    ("kimi-k2.5", 'a "b <|tool_call_end|> c', 'a "b  c'),
+    ("kimi-k3", "So “<|open|>think<|sep|>” begins.", "So “<|open|>think<|sep|>” begins."),
     ("kimi-k3", "Hm.<|close|>think<|sep|>A<|close|>message<|sep|><|end_of_msg|>", "Hm.A"),
     ("my-model", f"{K2_CALL}<|tool_call_end|> So.", f"{MEANT} So."),
     ("glm-5", f"{K2_CALL} So {K3_TOLD}", f"{MEANT} So {K3_TOLD}"),

@@ -34,6 +34,7 @@ _LINES_BEFORE = 32
 """Lines before an indented one that are looked at."""
 
 _FENCE_RUN = re.compile(r"[`~](?:(?<=`)``|(?<=~)~~)")
+_FENCE = re.compile(r"`{3,}+|~{3,}+")
 _BEGINS = re.compile(r"(?:[ \t\r>]|[-*+][ \t]|\d{1,9}[.)][ \t]){0,80}+(`{3,}+|~{3,}+)")
 _ENDS = re.compile(r"[`~][ \t]*+[^\s`~]*+[ \t\r]*+\Z")
 _CLOSES = re.compile(r"[ \t\r>]{0,80}+(`{3,}+|~{3,}+)[ \t\r>]*+")
@@ -92,7 +93,12 @@ class Quotation:
     @property
     def by_lines(self) -> bool:
         """Whether the text of the calls may show that they are quoted, or are not."""
-        return not self.read and bool(self.indent or self.line or self.inline)
+        return not self.read and (self.quotes_line or bool(self.inline))
+
+    @property
+    def quotes_line(self) -> bool:
+        """Whether the line is quoted, and what is in no other."""
+        return self.line or self.indent > 0
 
     def within(self, calls: str, *, over: bool) -> Quotation | None:
         """How the calls may still be quoted if this is their text, or, if they are not `over`, its
@@ -149,13 +155,24 @@ class MarkdownCode:
                 self._read_lines(f"{lines}\n")
         self._line = line if len(line) <= _LINE_LIMIT else _shortened(line)
 
+    def feed_calls(self, text: str) -> None:
+        """Whole calls that are text: a fence that begins in them ends with them."""
+        fence = self.fence
+        self.feed(text)
+        self._fence, self._line = fence, _FENCE.sub("", self._line)
+
+    @property
+    def fence(self) -> str:
+        """The run that opened the fence that is open here, if any; what follows belongs to no
+        run."""
+        if not self._fence:
+            return _opened(self._line, ended=False)
+        return "" if _closes(self._line, self._fence) else self._fence
+
     def is_open(self) -> bool:
-        """Whether code is open here for certain; what follows belongs to no run."""
-        if self._fence_lines > MAX_FENCE_LINES or self._line.count("`") > MAX_TICKS:
-            return True
-        if self._fence:
-            return not _closes(self._line, self._fence)
-        return bool(_opened(self._line, ended=False))
+        """Whether code is open here for certain."""
+        many = self._fence_lines > MAX_FENCE_LINES or self._line.count("`") > MAX_TICKS
+        return many or bool(self.fence)
 
     @property
     def inline(self) -> tuple[int, ...]:

@@ -89,9 +89,11 @@ class ScanState:
             self._likenesses.pop(each, None)
             self.add(LeftAsText(f"marker of {each.name}", TOO_MANY))
 
-    def read(self, text: str) -> None:
-        """`text` is text for certain."""
-        self.code.feed(text)
+    def read(self, text: str, calls: int = 0) -> None:
+        """`text` is text for certain; so many characters of it are whole calls."""
+        if calls:
+            self.code.feed_calls(text[:calls])
+        self.code.feed(text[calls:] if calls else text)
         if look_back := self.formats.look_back:
             self.before = (self.before + text)[-look_back:]
 
@@ -101,11 +103,11 @@ class ScanState:
         self.code = self._fields.setdefault(field, MarkdownCode())
         self.before = ""
 
-    def add(self, event: ScanEvent) -> None:
-        """The next event is certain."""
+    def add(self, event: ScanEvent, calls: int = 0) -> None:
+        """The next event is certain.  `calls`: see `read`."""
         self._events.append(event)
         if type(event) is Text:
-            self.read(event.text)
+            self.read(event.text, calls)
 
     def add_call(self, leak_format: LeakFormat) -> None:
         """What was found is a call of this format."""

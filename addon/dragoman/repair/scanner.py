@@ -157,13 +157,15 @@ class Scanner:
         that this completes."""
         if name == self._state.field:
             return []
-        self._end_quoted(whole=True)
+        candidate = self._calls.candidate
+        self._end_text(whole=not (candidate and candidate.alone))  # it is not all of the turn
         if (parser := self._calls.parser) is not None and parser.whole:
             parser.end()
             self._run()
         if self._calls.parser is None:
             self._text.end()
             self._text.fresh = True
+        self._text.ended = False
         self._state.enter(name)
         self._text.channel = None
         return self._state.take()
@@ -171,7 +173,7 @@ class Scanner:
     def close(self, *, whole: bool = True) -> list[ScanEvent]:
         """The text has ended: what was held back, and the end of an open call.  `whole`:
         not by a limit, and not by a break."""
-        self._end_quoted(whole=whole)
+        self._end_text(whole=whole)
         while (parser := self._calls.parser) is not None:
             lone = self._calls.candidate is not None and not parser.rest.strip()
             self.cut_in_header = parser.in_header and not lone
@@ -260,7 +262,7 @@ class Scanner:
         text.buffer = "".join(candidate.raw)
         size = len(text.buffer) - len(rest)
         near = text.buffer[: size + _SEEN_AFTER]
-        text.give(size)
+        text.give(size, size if candidate.has_call else 0)
         if calls.damaged is not None:
             cut = ", cut off" if calls.damaged.cut else ""
             self._state.add(LeftAsText("damaged call", f"of {calls.damaged.name}{cut}"))
@@ -281,6 +283,12 @@ class Scanner:
         text.fresh = False
 
     # Where a text ends
+
+    def _end_text(self, *, whole: bool) -> None:
+        """No more of this text comes: what waits for it is decided."""
+        self._text.ended = True
+        self._run()
+        self._end_quoted(whole=whole)
 
     def _end_quoted(self, *, whole: bool) -> None:
         """The turn, or a field of it, ends, and with it what may be quoted: a candidate in doubt

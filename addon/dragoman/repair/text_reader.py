@@ -19,7 +19,7 @@ from .events import Dropped, LeftAsText, Text
 from .formats import lone_at_end
 from .formats.json_alone import JSON_ALONE
 from .formats.protocol import LeakFormat, MarkerMatch
-from .markdown import MarkdownCode, Quotation
+from .markdown import AFTER_LIMIT, MarkdownCode, Quotation
 from .scan_state import AFTER_ALL_CALLS, ScanState
 
 BLANK_LIMIT = 4096
@@ -52,34 +52,35 @@ class TextReader:
         """The marker that gives the kind of the text that comes."""
         self.quoted = 0
         """See `MAX_QUOTED`."""
+        self.ended = False
+        """Whether no more of this text comes."""
 
     # What leaves
 
-    def give(self, size: int) -> None:
-        """The buffer's first characters are text."""
+    def give(self, size: int, calls: int = 0) -> None:
+        """The buffer's first characters are text.  `calls`: see `ScanState.read`."""
         run, self.buffer = self.buffer[:size], self.buffer[size:]
         if run:
             state = self._state
             start = state.fed - len(self.buffer) - size
             kind = self.channel.kind if self.channel else None
-            state.add(Text(start, run, state.called, kind))
+            state.add(Text(start, run, state.called, kind), calls)
             if self.fresh:
                 formats = not state.called or size <= BLANK_LIMIT
                 self.fresh = formats and not run.strip()
 
     def end(self) -> None:
-        """No more of this text comes."""
-        formats = self._state.formats
+        """No more of this text comes; what may begin in it has been read."""
+        self.ended = False
         after_call = self._state.called and self.fresh
-        before = "" if after_call else self._state.code.tail
-        strays = [each for each in formats if self._takes_out(each, self._rules(each))]
-        marker = formats.find(self.buffer) or lone_at_end(self.buffer, before, strays)
-        if marker is not None:  # nothing came after it
+        code, before = self._state.code, "" if after_call else self._state.code.tail
+        strays = [each for each in self._state.formats if self._takes_out(each, self._rules(each))]
+        marker = lone_at_end(self.buffer, before, strays)
+        if marker is not None:
             self.give(marker.start)
             marker = marker.moved(-marker.start)
             rule = self._rules(marker.format)
-            code, quoted = self._state.code, bool(self._state.begin_is_text)
-            quoted |= code.quotation(marks=False).by_lines
+            quoted = bool(self._state.begin_is_text) or code.quotation(marks=False).quotes_line
             if quoted or self._why_text(marker, rule, is_open=code.is_open()):
                 self._leave(marker, QUOTED)
             else:
@@ -106,14 +107,17 @@ class TextReader:
                 self._leave(marker, why)
                 continue
             opens = marker.is_opener or marker.format.stray_opens_call(marker, header, self.buffer)
-            if opens is None:
+            if opens is None and not self.ended:
                 return None
             opens_call = opens and marker.kind is None
             # What comes right after a call is as it was.
             after_call = self._state.called and self.fresh
-            quotation = Quotation() if after_call else code.quotation(marks=bool(opens_call))
-            too_many = opens_call and self.quoted >= MAX_QUOTED
-            if (quotation and too_many) or (quotation.by_lines and not opens_call):
+            quotation = Quotation() if after_call else code.quotation()
+            too_many = marker.alone or self.quoted >= MAX_QUOTED
+            quoted = too_many if opens_call else self._is_quoted(marker, quotation)
+            if quoted is None:
+                return None
+            if quotation and quoted:
                 self._leave(marker, QUOTED)
             elif opens_call:
                 return marker, header, self._candidate(marker, rule, quotation, is_open=is_open)
@@ -130,17 +134,25 @@ class TextReader:
             return None
         state, buffer = self._state, self.buffer
         marker = state.find(buffer)
-        if (
-            self.fresh
-            and JSON_ALONE in state.formats
-            and not (state.called or state.code.tail.strip())
-        ):
-            alone = JSON_ALONE.at_start(buffer)
-            marker = alone if alone and not (marker and marker.start <= alone.end) else marker
+        alone = self._all_of_text(buffer)
+        if alone is not None and (marker is None or alone.start < marker.start):
+            marker = alone
         end = marker.start if marker else len(buffer) - state.formats.unfinished(buffer)
         if marker is None and not self._must_wait(buffer[:end]):
             self.give(end)
         return marker
+
+    def _all_of_text(self, buffer: str) -> MarkerMatch | None:
+        """Where a call begins, if all of this text, of which nothing has left, may be one."""
+        state = self._state
+        begins = self.fresh and JSON_ALONE in state.formats and not state.called
+        return JSON_ALONE.at_start(buffer) if begins and not state.code.tail.strip() else None
+
+    def _is_quoted(self, marker: MarkerMatch, quotation: Quotation) -> bool | None:
+        """Whether a marker that begins no call is quoted; None if more text decides."""
+        after = self.buffer[marker.end : marker.end + AFTER_LIMIT]
+        ended = self.ended or len(after) == AFTER_LIMIT
+        return quotation.quotes_line or quotation.holds(after, ended=ended)
 
     def _candidate(
         self, marker: MarkerMatch, rule: CallRule, quotation: Quotation, *, is_open: bool

@@ -63,6 +63,10 @@ GEMMA = {
     "JSON alone": (f"<|tool_call>{OBJECT}<tool_call|>", MEANT),
     "another opener": ('<|tool_call|>call:bash{command:<|"|>ls<|"|>}<tool_call|>', MEANT),
     "another closer": ('<|tool_call>call:bash{command:<|"|>ls<|"|>}<|tool_call|>', MEANT),
+    "the next token": (
+        '<|tool_call>call:bash{command:<|"|>ls<|"|>}<tool_call|><|tool_response>',
+        MEANT,
+    ),
     "no closer": ('<|tool_call>call:bash{command:<|"|>ls<|"|>}', MEANT),
     "half a closer": ('<|tool_call>call:bash{command:<|"|>ls<|"|>}<tool_c', MEANT),
     "blanks": ('<|tool_call>\n call: bash { command : <|"|>ls<|"|> , }\n<tool_call|>', MEANT),

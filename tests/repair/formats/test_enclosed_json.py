@@ -18,6 +18,7 @@ from dragoman.repair.formats.enclosed_json import (
     LLAMA,
     MINIMAX_TEXT,
     NEMOTRON,
+    SEED,
     TOOLS,
 )
 from dragoman.repair.formats.mistral import MISTRAL
@@ -35,9 +36,10 @@ MARKERS = {
     "<|python_tag|>": "<|eom_id|>",
     "<|tool_call|>": "<|/tool_call|>",
     "<|FunctionCallBegin|>": "<|FunctionCallEnd|>",
+    "<seed:tool_call>": "</seed:tool_call>",
     "[TOOL_CALL]": "[/TOOL_CALL]",
 }
-FORMATS = (NEMOTRON, TOOLS, LLAMA, GRANITE, DOUBAO, MINIMAX_TEXT, CALLING_TOOL)
+FORMATS = (NEMOTRON, TOOLS, LLAMA, GRANITE, DOUBAO, SEED, MINIMAX_TEXT, CALLING_TOOL)
 BODIES = {
     "an object": (OBJECT, MEANT),
     "a list": (f" [{OBJECT}, {PARAMETERS}] ", MEANT * 2),

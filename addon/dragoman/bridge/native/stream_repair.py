@@ -154,16 +154,20 @@ class ResponsesStreamRepair:
             self._read_deferred()
 
     def _must_defer(self, event: Json | None) -> bool:
-        """Whether this is about another item than the undecided text.  Where only white space after
-        a call is undecided, the next item ends it."""
+        """Whether this is about another item than the undecided text.  A native call ends a text
+        in which no call is open; where only white space after a call is undecided, any item."""
         undecided = self._undecided
         if undecided is None or event is None:
             return False
         text, index = undecided.text, self._host.index_of(event)
         if index is None or index == text.index:
             return False
-        is_new = event["type"] == "response.output_item.added"
-        return not (is_new and text.after(text.size - undecided.scanner.undecided).isspace())
+        if event["type"] != "response.output_item.added":
+            return True
+        item = event.get("item")
+        is_call = isinstance(item, dict) and string(item.get("type")).endswith("_call")
+        rest = text.after(text.size - undecided.scanner.undecided)
+        return not (rest.isspace() or (is_call and not undecided.scanner.in_call))
 
     def _read_deferred(self) -> None:
         while self._deferred and not self._must_defer(self._deferred[0].event):

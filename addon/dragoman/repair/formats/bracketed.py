@@ -109,7 +109,14 @@ GEMMA = _bracketed(
     _Shape(
         _GEMMA_HEAD,
         _GEMMA_HEAD,
-        (")", "<tool_call|>", "<|tool_call|>", "<|/tool_call|>", "</tool_call>"),
+        (
+            ")",
+            "<tool_call|>",
+            "<|tool_call|>",
+            "<|/tool_call|>",
+            "</tool_call>",
+            "<|tool_response>",
+        ),
     ),
 )
 LFM2 = _bracketed(

@@ -80,6 +80,7 @@ GRANITE = _enclosed("granite", "<|tool_call|>", "<|/tool_call|>", marked=False)
 DOUBAO = _enclosed("doubao", "<|FunctionCallBegin|>", "<|FunctionCallEnd|>")
 GEMMA_JSON = _enclosed("gemma", "<|tool_call>", "<tool_call|>")
 LFM2_JSON = _enclosed("lfm2", "<|tool_call_start|>", "<|tool_call_end|>")
+SEED = _enclosed("doubao", "<seed:tool_call>", "</seed:tool_call>")
 TOOLS = _enclosed("tools", "<tools>", "</tools>")
 MINIMAX_TEXT = _enclosed("minimax_text", "[TOOL_CALL]", "[/TOOL_CALL]")
 CALLING_TOOL = LeakFormat(
