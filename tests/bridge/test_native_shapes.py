@@ -218,6 +218,14 @@ def test_a_refusal_beside_a_leak_is_sent_once() -> None:
         assert [each["type"] for each in output].count("function_call") == 1
 
 
+def test_a_terminal_event_without_a_response_is_the_last_one() -> None:
+    for kind in ("response.completed", "response.failed"):
+        events = OPENAI.events([("text", [f"Here.{SECTION}"])])[:-1]
+        out = read(repaired(written([*events, {"type": kind, "sequence_number": len(events)}])))
+        assert [event["sequence_number"] for event in out] == list(range(len(out)))
+        assert out[-1] == {"type": kind, "sequence_number": len(out) - 1}
+
+
 def test_a_text_that_only_its_end_has_is_of_an_item_that_was_added() -> None:
     events = OPENAI.events([("text", [f"Here.{SECTION}"])])
     kept = ("created", "in_progress", "text.done", "completed")
@@ -285,6 +293,8 @@ def test_calls_in_items_that_overlap(order: str, size: int) -> None:
         calls = [item for item in output if item["type"] == "function_call"]
         assert sorted(call["call_id"] for call in calls) == ids
         assert {call["arguments"] for call in calls} == {CALLED["arguments"]}
+        for item in output:  # each has the text of one of the host's
+            assert not (set(item["text"]) & set("One1") and set(item["text"]) & set("Two2"))
         texts_left = "".join(item["text"] for item in output)
         assert sorted(texts_left) == sorted(
             "".join(of).replace(SECTION, "").replace(SECTION.replace(":0", ":1"), "")
