@@ -116,6 +116,8 @@ class MessagesStreamRepair:
         """Events of the scanner other than text: so far, and before the latest block."""
         self._begun = self._ended = self._change_sent = False
         """Whether the message has begun, and ended; whether something was sent that differs."""
+        self._unchanged: list[Frame] = []
+        """While that is being written for the first time: the frames in whose place it will be."""
 
     # The interface of `StreamRepair`
 
@@ -161,13 +163,15 @@ class MessagesStreamRepair:
 
     def break_off(self) -> list[Frame]:
         """The upstream broke off: what is held is text."""
-        if not self._change_sent:
-            return [waiting.frame for waiting in self._waiting]
+        if (unsent := self.unsent()) is not None:
+            return unsent
         self._abandon()
         return self._leave(last=True)
 
     def unsent(self) -> list[Frame] | None:
-        return None if self._change_sent else [waiting.frame for waiting in self._waiting]
+        if self._change_sent:
+            return None
+        return self._unchanged or [waiting.frame for waiting in self._waiting]
 
     def document(self, body: bytes) -> bytes:
         """A message that came whole, repaired: it is read as the events by which it would have
@@ -282,13 +286,14 @@ class MessagesStreamRepair:
         if too_much and not self._client.changed:
             self._client.change()
         if not self._client.changed:
-            return self._unchanged(last=last)
-        out: list[Frame] = []
+            return self._leave_unchanged(last=last)
+        if not self._change_sent:
+            self._unchanged = [waiting.frame for waiting in self._waiting]
         self._write_decided()
-        self._change_sent = True
-        return out + self._client.drain()
+        self._change_sent, self._unchanged = True, []
+        return self._client.drain()
 
-    def _unchanged(self, *, last: bool) -> list[Frame]:
+    def _leave_unchanged(self, *, last: bool) -> list[Frame]:
         count = 0
         for number, waiting in enumerate(self._waiting):
             if waiting.end > self._certain:
