@@ -49,7 +49,7 @@ help:
 	@echo 'make upstream      the replaying upstream of the examples, on port 9000'
 	@echo 'make test          lint and every test but those of the heavy clients'
 	@echo 'make pytest        the same tests without lint'
-	@echo 'make test-clients  install Codex CLI, kimi-code and opencode (some 1 GB); test with them'
+	@echo 'make test-clients  install Codex CLI, Claude Code, kimi-code, opencode (some 2 GB) and test'
 	@echo 'make soak          200 streams at once for a minute (SECONDS=600: longer)'
 	@echo 'make bench         what it costs, against mitmproxy alone and LiteLLM (20 minutes)'
 	@echo 'make fuzz          atheris, five minutes a target (ARGS="--seconds 60 scanner")'

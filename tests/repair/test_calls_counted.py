@@ -40,7 +40,7 @@ HELD = [
 FRAMES["more of a call that is held"] = ([*BEGUN, *HELD], "next ")
 ALLOWED = {
     "more text": (18, 30),
-    "a marker that begins a section": (79, 79),
+    "a marker that begins a section": (81, 81),
     "a marker that begins a call": (41, 41),
     "a header that starts a call": (113, 128),
     "more arguments": (26, 43),

@@ -114,7 +114,8 @@ class ChatStreamRepair:
         one call, and no text if the chunk has anything else.  Frames like it are known then."""
         if (found := lone_text(chunk)) is None:
             return (), ""
-        value, fields, text, self._only = found
+        value, fields, text, only = found
+        self._only = None if frame.is_error else only
         self._choice = self._queue.choice_of(value, 0)
         self._misses += 1
         known = self._misses <= MAX_MISSES

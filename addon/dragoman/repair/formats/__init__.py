@@ -141,8 +141,8 @@ class FormatChoice:
         """Compile what replies need, whatever the model: some 70 ms that no reply has to wait."""
         for choice in (self, AUTO):
             _active(FORMATS if choice.formats is None else choice.formats)
-        for family in ("", *_FAMILIES):
-            for requested in (family, "claude"):
+        for family in ("", "claude", *_FAMILIES):
+            for requested in (family, "gpt-5"):
                 self.active(requested, family)
 
 
