@@ -292,8 +292,10 @@ def test_a_call_in_a_text_and_as_a_block_is_one(blocks: list[Block], wanted: str
 
 def test_a_cut_call_is_never_one_that_runs() -> None:
     for end in range(K2.index("bash"), K2.index("}") + 1):
-        got = read(repaired(stream([("text", pieces("So. " + K2[:end]))], "max_tokens")))
+        out = repaired(stream([("text", pieces("So. " + K2[:end]))], "max_tokens"))
+        got = read(out)
         assert got.stop_reason == "max_tokens"
+        assert out.count(b"event: content_block_stop\n") == 1
         for block in got.blocks[1:]:
             with pytest.raises(ValueError):
                 json.loads(block["input"])
