@@ -233,7 +233,7 @@ def test_silent_uselessness_is_not_silent(
     plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]
 ) -> None:
     chat = Chat(plain_upstream, mitmdump("--mode", f"reverse:{plain_upstream.url}"))
-    other_format = Reply(b'event: message_start\ndata: {"type": "message_start"}\n\n')
+    other_format = Reply(b'event: ready\ndata: {"kind": "ready"}\n\n')
     for _ in range(19):
         chat.ask(other_format)
     chat.ask("clean_text")

@@ -13,8 +13,8 @@ from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
-from dragoman.wire.chat_calls import elements, read_delta
-from dragoman.wire.chat_delta import choices, only_arguments, only_text
+from dragoman.wire.chat_calls import CallDelta, elements, read_delta
+from dragoman.wire.chat_delta import choices, lone_text
 from tests.repair.streams import repair_whole, summarize
 
 from ..bridge.replying import feed_body, new_reply, run
@@ -117,7 +117,7 @@ DETAIL = {"type": "reasoning.text", "text": "a"}
         ({"reasoning": "a", "reasoning_content": "b"}, None),
         ({"reasoning": "a", "content": "a"}, None),
         ({"content": "a", "annotations": [{}]}, None),
-        ({"tool_calls": [{"index": 2, "function": {"arguments": "a"}}]}, None),
+        ({"tool_calls": [{"index": 2, "function": {"arguments": "a"}}]}, ()),
         ({"role": "assistant"}, None),
     ],
 )
@@ -125,11 +125,12 @@ def test_a_chunk_has_one_text_and_nothing_else_or_not(
     delta: dict[str, Any], fields: tuple[str, ...] | None
 ) -> None:
     chunk: dict[str, Any] = {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
-    found = None if fields is None else (chunk["choices"][0], fields, "a")
-    assert only_text(chunk) == only_text({**chunk, "usage": {"total_tokens": 5}}) == found
+    found = lone_text(chunk)
+    assert found == lone_text({**chunk, "usage": {"total_tokens": 5}})
+    assert (found and (found.fields, found.text)) == (None if fields is None else (fields, "a"))
     for member in ("finish_reason", "logprobs", "usage", "message"):
-        assert only_text({"choices": [chunk["choices"][0] | {member: {"a": 1}}]}) is None
-    assert only_text({"choices": chunk["choices"] * 2}) is None
+        assert lone_text({"choices": [chunk["choices"][0] | {member: {"a": 1}}]}) is None
+    assert lone_text({"choices": chunk["choices"] * 2}) is None
 
 
 @pytest.mark.parametrize(
@@ -148,6 +149,7 @@ def test_a_chunk_has_arguments_of_one_call_and_nothing_else_or_not(
     call: dict[str, Any], only: bool
 ) -> None:
     choice = {"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": None}
-    assert only_arguments({"choices": [choice]}) == ((choice, call) if only else None)
+    found = (choice, (), "a", CallDelta(2, "", "", "a"))
+    assert lone_text({"choices": [choice]}) == (found if only else None)
     for delta in ({"tool_calls": [call, call]}, {"tool_calls": [call], "content": "a"}):
-        assert only_arguments({"choices": [choice | {"delta": delta}]}) is None
+        assert lone_text({"choices": [choice | {"delta": delta}]}) is None

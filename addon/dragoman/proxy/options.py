@@ -115,8 +115,8 @@ _SIZE = "such as 500k, 8m or 1g"
 _OPTIONS = {
     "dragoman_repair": _Option(
         "auto",
-        "Which responses to repair: a flow filter, 'auto' for every reply of Chat Completions or "
-        "the Responses API, or 'off'.",
+        "Which responses to repair: a flow filter, 'auto' for every reply of Chat Completions, the "
+        "Responses API or the Messages API (but that of Anthropic's own host), or 'off'.",
         _flow_test,
     ),
     "dragoman_formats": _Option(
@@ -145,8 +145,8 @@ _OPTIONS = {
     ),
     "dragoman_cure": _Option(
         "auto",
-        "Which chat completions requests to make acceptable to their hosts: a flow filter, 'auto' "
-        "for all to models whose hosts are known to refuse some, or 'off'.",
+        "Which requests of Chat Completions and Messages to make acceptable to their hosts: a flow "
+        "filter, 'auto' for all to models whose hosts are known to refuse some, or 'off'.",
         _flow_test,
     ),
     "dragoman_dialect": _choice(

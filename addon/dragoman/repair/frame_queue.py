@@ -115,6 +115,7 @@ class Choice:
         part.add_calls(self.natives.flush())
         self._place(part, end(self.scanner))
         part.add_calls(self.calls.close(cut=not whole))
+        self.calls.open = False
         self.decide()
 
     def decide(self) -> None:
@@ -477,8 +478,10 @@ def with_delta(chunk: Json, delta: Json, finish: str | None = None, *, position:
     value = {**chunk["choices"][position], "delta": delta, "finish_reason": finish}
     value.pop("usage", None)
     value.pop("message", None)
-    metadata = {name: member for name, member in chunk.items() if name != "usage" or member is None}
-    return {**metadata, "choices": [_without_logprobs(value)]}
+    new = {**chunk, "choices": [_without_logprobs(value)]}
+    if new.get("usage") is not None:
+        del new["usage"]
+    return new
 
 
 def without_text_of(chunk: Json, fields: tuple[str, ...]) -> Json:

@@ -157,7 +157,8 @@ class Scanner:
         that this completes."""
         if name == self._state.field:
             return []
-        self._end_text(whole=True)
+        candidate = self._calls.candidate
+        self._end_text(whole=not (candidate and candidate.alone))  # it is not all of the turn
         if (parser := self._calls.parser) is not None and parser.whole:
             parser.end()
             self._run()

@@ -113,7 +113,8 @@ class TextReader:
             # What comes right after a call is as it was.
             after_call = self._state.called and self.fresh
             quotation = Quotation() if after_call else code.quotation()
-            quoted = self.quoted >= MAX_QUOTED if opens_call else self._is_quoted(marker, quotation)
+            too_many = marker.alone or self.quoted >= MAX_QUOTED
+            quoted = too_many if opens_call else self._is_quoted(marker, quotation)
             if quoted is None:
                 return None
             if quotation and quoted:
@@ -133,17 +134,19 @@ class TextReader:
             return None
         state, buffer = self._state, self.buffer
         marker = state.find(buffer)
-        if (
-            self.fresh
-            and JSON_ALONE in state.formats
-            and not (state.called or state.code.tail.strip())
-        ):
-            alone = JSON_ALONE.at_start(buffer)
-            marker = alone if alone and not (marker and marker.start <= alone.end) else marker
+        alone = self._all_of_text(buffer)
+        if alone is not None and (marker is None or alone.start < marker.start):
+            marker = alone
         end = marker.start if marker else len(buffer) - state.formats.unfinished(buffer)
         if marker is None and not self._must_wait(buffer[:end]):
             self.give(end)
         return marker
+
+    def _all_of_text(self, buffer: str) -> MarkerMatch | None:
+        """Where a call begins, if all of this text, of which nothing has left, may be one."""
+        state = self._state
+        begins = self.fresh and JSON_ALONE in state.formats and not state.called
+        return JSON_ALONE.at_start(buffer) if begins and not state.code.tail.strip() else None
 
     def _is_quoted(self, marker: MarkerMatch, quotation: Quotation) -> bool | None:
         """Whether a marker that begins no call is quoted; None if more text decides."""

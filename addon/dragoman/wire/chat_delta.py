@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from .chat_calls import CallDelta
-from .chat_text import CONTENT, FIELDS_OF, STRINGS, reasoning
+from .chat_text import CONTENT, FIELDS_OF, REASONING, reasoning
 from .json_codec import Json, array, objects, string
 from .sse import Only
 
@@ -70,56 +70,6 @@ _BESIDE = ("finish_reason", "logprobs", "usage", "message", "error", *SOURCES)
 """What a choice may hold beside its delta, and is read."""
 NOT_ONLY = ("error", *SOURCES)
 """What a chunk may hold beside its choices and a usage."""
-_TEXT_ORDER = {name: place for place, name in enumerate(STRINGS)}
-
-
-def _lone_delta(chunk: Any) -> tuple[Json, Json] | None:
-    """The choice and the delta of a chunk with one choice, which goes on."""
-    choices = chunk.get("choices")
-    if type(choices) is not list or len(choices) != 1 or type(choices[0]) is not dict:
-        return None
-    choice = choices[0]
-    delta = choice.get("delta")
-    return None if type(delta) is not dict or any(map(choice.get, _BESIDE)) else (choice, delta)
-
-
-def only_text(chunk: Any) -> tuple[Json, tuple[str, ...], str] | None:
-    """The choice, the fields and the text of a chunk that has one text, and perhaps a usage; None
-    for any other.  Nearly all chunks are so, and this is all that is read of them."""
-    if (found := _lone_delta(chunk)) is None:
-        return None
-    choice, delta = found
-    text = ""
-    fields: tuple[str, ...] = ()
-    for name, value in delta.items():
-        if not value or name == "role":
-            continue
-        if name not in _TEXT_ORDER or type(value) is not str or (text and value != text):
-            return None
-        if text and name == "content":
-            return None  # an answer is no thought, though the words may be the same
-        text, fields = value, (*fields, name)
-    if len(fields) > 1:
-        fields = tuple(sorted(fields, key=_TEXT_ORDER.__getitem__))
-    return (choice, fields, text) if text else None
-
-
-def only_arguments(chunk: Any) -> tuple[Json, Json] | None:
-    """The choice of a chunk that has arguments of one call and nothing else, and the element of
-    ``tool_calls``."""
-    if (found := _lone_delta(chunk)) is None:
-        return None
-    choice, delta = found
-    calls = delta.get("tool_calls")
-    if type(calls) is not list or len(calls) != 1 or type(calls[0]) is not dict:
-        return None
-    if any(value for name, value in delta.items() if name not in ("role", "tool_calls")):
-        return None
-    call, function = calls[0], calls[0].get("function")
-    if type(function) is not dict or call.get("id") or function.get("name"):
-        return None
-    is_text = type(function.get("arguments")) is str and function["arguments"]
-    return (choice, call) if is_text and type(call.get("index")) is int else None
 
 
 class LoneText(NamedTuple):
@@ -134,19 +84,48 @@ class LoneText(NamedTuple):
     of the whole reply."""
 
 
-def lone_text(chunk: Json) -> LoneText | None:
-    """The one text of a chunk: of the answer, of thoughts, or of the arguments of a call."""
-    if (found := only_text(chunk)) is not None:
-        choice, fields, text = found
-        only: Only = ("text" if fields == CONTENT else "reasoning", text)
-    elif (called := only_arguments(chunk)) is not None:
-        choice, fields = called[0], ()
-        text = called[1]["function"]["arguments"]
-        only = CallDelta(called[1]["index"], "", "", text)
+def lone_text(chunk: Any) -> LoneText | None:
+    """The one text of a chunk of one choice: of the answer, of thoughts, or of the arguments of a
+    call; None if it says more.  Nearly all chunks are so, and this is all that is read of them."""
+    choices = chunk.get("choices")
+    if type(choices) is not list or len(choices) != 1 or type(choices[0]) is not dict:
+        return None
+    choice = choices[0]
+    delta = choice.get("delta")
+    if type(delta) is not dict or any(map(choice.get, _BESIDE)):
+        return None
+    fields = tuple([name for name, value in delta.items() if value and name != "role"])
+    if fields == CONTENT:
+        text = delta["content"]
+        only: Only = ("text", text)
+    elif fields == ("tool_calls",):
+        called = _only_arguments(delta["tool_calls"])
+        if called is None:
+            return None
+        fields, text, only = (), called.arguments, called
+    elif fields and set(fields) <= set(REASONING):
+        text = delta[fields[0]]
+        if len(fields) > 1:
+            fields = REASONING
+            text = text if delta[fields[0]] == delta[fields[1]] else None
+        only = "reasoning", text
     else:
+        return None
+    if type(text) is not str:
         return None
     says_more = choice.get("index") or any(map(chunk.get, NOT_ONLY))
     return LoneText(choice, fields, text, None if says_more else only)
+
+
+def _only_arguments(calls: Any) -> CallDelta | None:
+    """The one element of ``tool_calls``, if it has arguments and nothing else."""
+    if type(calls) is not list or len(calls) != 1 or type(calls[0]) is not dict:
+        return None
+    index, function = calls[0].get("index"), calls[0].get("function")
+    if type(function) is not dict or calls[0].get("id") or function.get("name"):
+        return None
+    text = string(function.get("arguments"))
+    return CallDelta(index, "", "", text) if text and type(index) is int else None
 
 
 def texts(delta: Json) -> list[DeltaPart]:

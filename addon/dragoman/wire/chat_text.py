@@ -17,8 +17,6 @@ ADDED_REASONING = ("reasoning_content",)
 DETAILS = "reasoning_details"
 """A list of objects, each with a text, a summary, or what is neither."""
 CONTENT = ("content",)
-STRINGS = (*REASONING, *CONTENT)
-"""The fields that are a string; content may be a list of parts instead (Mistral)."""
 LISTS = (DETAILS, *CONTENT)
 """The fields that may be a list of objects."""
 TEXT_FIELDS = (*REASONING, DETAILS, *CONTENT)

@@ -114,8 +114,9 @@ def _streamed(block: Json) -> tuple[Json, list[Json]]:
     if (kind := TEXTS.get(string(block.get("type")))) and isinstance(block.get(kind), str):
         deltas: list[Json] = [{"type": f"{kind}_delta", kind: block[kind]}]
         begun = {**block, kind: ""}
-        if signature := begun.pop("signature", ""):
+        if signature := begun.get("signature"):
             deltas.append({"type": SIGNATURE, "signature": signature})
+            begun["signature"] = ""
         return begun, deltas
     if block.get("type") == CALL:
         arguments = dumps(block.get("input") or {}).decode()

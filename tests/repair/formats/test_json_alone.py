@@ -69,6 +69,8 @@ ANSWERS = {
     "half a value": OBJECT[:-5],
     "a fence in a fence": f"````\n```json\n{OBJECT}\n```\n````",
     "a fence in a quotation": f"> ```json\n> {OBJECT}\n> ```\n",
+    "a fence in a quoted line": f"> ```\n\n{OBJECT}",
+    "an indented fence": f"So:\n\n    ```json\n    {OBJECT}\n    ```",
     "inline code": f"`{OBJECT}`",
     "a fence of Python": "```python\n{'name': 'bash'}\n```",
     "JSON of a document": '```json\n{"title": "bash", "arguments": {"command": "ls"}}\n```',
@@ -165,6 +167,25 @@ def test_an_answer_waits_only_while_it_may_be_a_call(text: str) -> None:
 def test_a_request_of_the_responses_api_may_ask_for_json_as_well(form: str) -> None:
     tools = RequestTools.of_request({"text": {"format": {"type": form}}})
     assert tools.declared.wants_json == (form != "text")
+
+
+@pytest.mark.parametrize(
+    ("fields", "called"),
+    [
+        (["content", "reasoning_content"], 0),
+        (["reasoning_content", "content"], 0),
+        (["reasoning_content"], 1),
+    ],
+)
+def test_it_is_no_call_if_the_turn_says_more(fields: list[str], called: int) -> None:
+    deltas = [{fields[0]: OBJECT}, *({field: "Hm."} for field in fields[1:])]
+    sent = sse([*(chunk(delta, model="qwen3") for delta in deltas), chunk({}, "stop")])
+    got = repair(sent, REQUEST)
+    assert len(read(got).calls) == called
+    assert called or got == sent
+    deltas.reverse()
+    sent = sse([*(chunk(delta, model="qwen3") for delta in deltas), chunk({}, "stop")])
+    assert len(read(repair(sent, REQUEST)).calls) == 1, "it ends the turn"
 
 
 def test_a_call_that_is_no_longer_one_is_recorded() -> None:

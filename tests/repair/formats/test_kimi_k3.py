@@ -117,7 +117,7 @@ RUN = '[bash {"command":"ls"}]'
         ),
         "no end of an argument": (
             section(
-                f'{OP}call tool="write"{SEP}{OP}argument key="path" type="string"{SEP}a\n'
+                f'{OP}call tool="write"{SEP}\n{OP}argument key="path" type="string"{SEP}a\n'
                 f'{argument("text", "b")}{OP}call tool="bash"{SEP}'
                 f'{OP}argument key="command" type="string"{SEP}ls{CLOSE}'
             ),

@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.events import Arguments, CallStart, LeftAsText, ScanEvent, Text
+from dragoman.repair.events import Arguments, CallEnd, CallStart, LeftAsText, ScanEvent, Text
 from dragoman.repair.formats import ALL
 from dragoman.repair.formats.glm import TABLE
 from dragoman.repair.formats.tagged_call import read_call
+from tests.repair.streams import scanner_of
 
 from .leaks import said
 from .turns import events_of
@@ -55,6 +56,10 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("bash", {"command": "ls -la", "timeout": 15}),
     ("search", {"query": "needle", "kind": "code"}),
 ]
+LINES: list[tuple[str, dict[str, Any]]] = [
+    ("write_file", {"path": "\na\n", "content": "hello\n\n"}),
+]
+"""Values with line ends, where these are no formatting."""
 Parts = list[str | tuple[str]]
 """A call as its tags, and in tuples what is between them."""
 
@@ -161,15 +166,16 @@ def test_a_call_with_a_damaged_tag_is_that_call_or_text_and_never_another(
     name: str, follows: str
 ) -> None:
     write, mended = WRITERS[name], 0
-    for call, line in itertools.product(CALLS, ("\n", "")):
+    calls = CALLS if name == "qwen" else CALLS + LINES
+    for call, line in itertools.product(calls, ("\n", "")):
         other = ("bash", {"command": "pwd"})
         after = "\n" + text_of(write(*other, line)) if follows == "call" else follows
         for text in damaged(write(*call, line)):
-            rest, calls = meant(text + after)
-            calls = [each for each in calls if follows != "call" or each != other]
-            assert calls in ([], [call]), text
-            mended += bool(calls)
-            if not calls and follows != "call":
+            rest, read = meant(text + after)
+            read = [each for each in read if follows != "call" or each != other]
+            assert read in ([], [call]), text
+            mended += bool(read)
+            if not read and follows != "call":
                 assert rest == text + after
     assert mended > len(CALLS) * 4
 
@@ -348,6 +354,15 @@ def test_after_a_call_one_without_its_beginning_is_text(name: str, size: int) ->
     rest, calls = meant(text, size)
     assert calls == [call]
     assert rest.strip() == lost.strip()
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_call_leaves_at_its_end_however_many_its_value_quotes(name: str) -> None:
+    quoted = text_of(WRITERS[name](*CALLS[1], "\n")) * 50
+    arguments = {"path": "a", "content": f"So:\n{quoted}."}
+    scanner = scanner_of(DeclaredTools.of_request(REQUEST), "declared")
+    events = scanner.feed(text_of(WRITERS[name]("write_file", arguments, "\n")))
+    assert [event.valid for event in events if isinstance(event, CallEnd)] == [True]
 
 
 def test_a_damaged_call_is_recorded_as_one() -> None:

@@ -19,7 +19,8 @@ from ..exchange import Exchange
 
 Style = Literal["text", "header", "highlight", "error", "key"]
 
-WIDTH = 76
+WIDTH = 58
+"""Characters of a line in half a window of 1024 pixels."""
 MAX_TEXT = 64 * 1024
 MAX_PRETTY = 512 * 1024
 

@@ -13,6 +13,7 @@ from functools import cache
 from ..model_family import VENDORS, families_of
 from .active import ActiveFormats
 from .bracketed import GEMMA, LFM2, MINIMAX_ARROWS
+from .claude import CLAUDE
 from .deepseek import DEEPSEEK
 from .enclosed_json import (
     CALLING_TOOL,
@@ -29,7 +30,7 @@ from .enclosed_json import (
 from .glm import GLM
 from .harmony import HARMONY, HARMONY_STRIPPED
 from .hermes import HERMES
-from .invoke import CLAUDE, DSML, MINIMAX_M2
+from .invoke import DSML, MINIMAX_M2
 from .json_alone import JSON_ALONE
 from .kimi_k2 import KIMI_K2
 from .kimi_k3 import KIMI_K3
@@ -140,8 +141,8 @@ class FormatChoice:
         """Compile what replies need, whatever the model: some 70 ms that no reply has to wait."""
         for choice in (self, AUTO):
             _active(FORMATS if choice.formats is None else choice.formats)
-        for family in ("", *_FAMILIES):
-            for requested in (family, "claude"):
+        for family in ("", "claude", *_FAMILIES):
+            for requested in (family, "gpt-5"):
                 self.active(requested, family)
 
 

@@ -23,7 +23,9 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _LONGEST_QUOTE = 5
+"""Characters of ``<|"|>``: with fewer, what begins with one is not known yet."""
 _WORD_LIMIT = 400
+"""Characters of a word; a longer one is read in parts, so that it is not read again and again."""
 _OPEN = {"(": "{", "{": "{", "[": "["}
 _CLOSE = {")": "}", "}": "}", "]": "]"}
 _IN_QUOTES = {

@@ -116,6 +116,8 @@ class CallText:
         self._at = self._passed = 0
         """Up to here the text, and the tags, have been read."""
         self._arguments: list[Argument] = []
+        self._gaps: list[str] = []
+        """What stands before the call's tags, where none is missing."""
         self._opener: Tag | None = None
         """That of the open value."""
         self._json: str | None = None
@@ -148,6 +150,8 @@ class CallText:
             self._read_object()
         while (tag := self._next_tag()) is not None:
             begin, self._at = self._at, tag.end
+            if not self._arguments or self._arguments[-1].closed:
+                self._gaps.append(self._text[begin : tag.start])
             if tag.kind is TagKind.ARGUMENT and self._json is None:
                 self._read_value(tag)
             elif tag.kind is TagKind.ARGUMENT_END and self._text[begin : tag.start].strip():
@@ -319,9 +323,10 @@ class CallText:
             if self._has(name) or self._is_element(name) or not has_text:
                 return False
             return table.pairs or (table.trim and begins_line)
+        if tag.kind is TagKind.VALUE or not begins_line:
+            return False
         tools = self._head.tools
-        is_tool = tag.name is None or not tools or tools.find(name) is not None
-        return tag.kind is not TagKind.VALUE and is_tool and begins_line
+        return tag.name is None or not tools or tools.find(name) is not None
 
     def _is_element(self, name: str) -> bool:
         """Whether the open value may be made of such elements."""
@@ -393,6 +398,9 @@ class CallText:
             if len(nameless) > 1 or len(missing) != 1 or set("<>") & set(nameless[0].text):
                 return None
             values = [each if each.key else replace(each, key=missing[0]) for each in values]
+        gaps = self._gaps[not self._table.strays :]
+        if gaps and not any("\n" in gap for gap in gaps):  # a line end is the value's
+            values = [replace(each, opened=True, closed=True) for each in values]
         json, twice = arguments_json(values, self._schema, self._table)
         if json is not None and twice:
             self._dropped.append("a second value of an argument")

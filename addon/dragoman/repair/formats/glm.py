@@ -53,10 +53,5 @@ TABLE = TagTable(
     key_end=KEY_END,
     closer=VALUE_END,
 )
-GLM = LeakFormat(
-    "glm",
-    (OPEN, CLOSE, KEY),
-    MarkerPattern(rf"{OPENED}(?=[A-Za-z0-9_])", rf"(?:{begun(OPEN)}|{OPENED}|{LONE_END})\Z"),
-    partial(HeldCalls, TABLE),
-    named(),
-)
+_IN_TEXT = MarkerPattern(rf"{OPENED}(?=[A-Za-z0-9_])", rf"(?:{begun(OPEN)}|{OPENED}|{LONE_END})\Z")
+GLM = LeakFormat("glm", (OPEN, CLOSE, KEY), _IN_TEXT, partial(HeldCalls, TABLE), named())

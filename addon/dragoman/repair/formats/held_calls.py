@@ -1,6 +1,6 @@
 """The parser of formats that put tags around calls and around each of their arguments.
 
-A call is read once it is whole (`tagged_call`): until then it is held, from its opening tag on.
+A call is held from its opening tag to its end (`tagged_call`), and read then (`call_text`).
 Around calls the parser reads, by one method each:
 
 - `_read_section`: between calls;
@@ -25,7 +25,7 @@ from ..events import Damaged, Dropped, Header, NoHeader
 from ..schema import properties
 from .call_text import CallHead
 from .marker_set import HEADER_LIMIT
-from .protocol import WORD, CallArguments, LeakFormat, LeakParser, MarkerMatch
+from .protocol import WORD, CallArguments, LeakFormat, LeakParser, MarkerMatch, TextKind
 from .tagged_call import TaggedCall
 from .tags import PARTS, Follows, Tag, TagKind, TagTable
 
@@ -50,7 +50,8 @@ def tagged(
             return None
         other = tag.name if tag.kind in (TagKind.OTHER, TagKind.OTHER_END) else None
         name = other or tag.kind.value
-        kind = table.text_kinds.get(name)
+        kind: TextKind = "content" if name in table.content else None
+        kind = "reasoning" if name in table.reasoning else kind
         tool = tag.name if tag.kind is TagKind.CALL else None
         is_opener = is_opener or kind is not None
         part = tag.kind in PARTS
@@ -197,7 +198,8 @@ class HeldCalls(LeakParser):
         found = self._table.header.header_at(self._buffer, self._at)
         if isinstance(found, bool):
             return not found and self._refuse()
-        self._name, at = found["name"], found.start("follows")
+        self._name = found["name"]
+        at = len(self._buffer[: found.start("follows")].rstrip())
         if found["follows"] == self._table.key_end:
             return self._begin_key(found.groupdict().get("key"), at)
         return self._begin_arguments(at, json=found["follows"].endswith("{"))
@@ -214,7 +216,7 @@ class HeldCalls(LeakParser):
 
     def _on_tag_of_call(self, tag: Tag) -> None:
         if tag.kind in (TagKind.ARGUMENT, TagKind.JSON, TagKind.CALL_END):
-            self._begin_arguments(tag.start)
+            self._begin_arguments(self._at)
         else:
             self._refuse()
 

@@ -19,6 +19,8 @@ from .protocol import LeakFormat, MarkerMatch
 
 _FENCE = "```"
 _BEGIN = re.compile(r"\s*+(?=[\[{])")
+_INFO = r"[a-z_]{0,16}+[ \t]{0,16}+"
+"""What may follow a fence in its line: the name of a language."""
 _GIVEN = ("arguments", "parameters")
 _KEYS = (*_GIVEN, "type", "function", "id")
 
@@ -60,16 +62,16 @@ class _JsonAlone(LeakFormat):
     def at_start(self, text: str) -> MarkerMatch | None:
         """The place at which a call begins, if all of `text` may be one."""
         found = _BEGIN.match(text)
-        return (
-            MarkerMatch(self, "json", found.end(), found.end(), True, alone=True) if found else None
-        )
+        return _meaning(self, found, found.end()) if found else None
 
 
-def _meaning(leak_format: LeakFormat, found: re.Match[str]) -> MarkerMatch:
-    return MarkerMatch(leak_format, "json", found.start(), found.end(), True, alone=True)
+def _meaning(
+    leak_format: LeakFormat, found: re.Match[str], start: int | None = None
+) -> MarkerMatch:
+    begin = found.start() if start is None else start
+    return MarkerMatch(leak_format, "json", begin, found.end(), True, alone=True)
 
 
-_INFO = r"[a-z_]{0,16}+[ \t]{0,16}+"
 JSON_ALONE = _JsonAlone(
     "json",
     (_FENCE,),

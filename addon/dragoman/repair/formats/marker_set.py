@@ -99,7 +99,8 @@ class Run(NamedTuple):
     begun: str
 
 
-Part = str | tuple[str, ...] | Mapping[str, Any] | Run
+Words = tuple[str, ...] | Mapping[str, Any]
+Part = str | Words | Run
 """Part of a description: an expression for what has no start of its own, such as one character, or
 blanks; words, one of which is there, and the expression has a group for it if they mean something;
 or an expression whose starts have one."""

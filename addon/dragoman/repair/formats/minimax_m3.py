@@ -41,14 +41,8 @@ _TAGS = (
     ),
     Spelling((*_PREFIXES, Run(r"(?=[^\s<\]]|\][^<])", r"\]?"))),
 )
-_HALF_OPENER = Spelling(
-    (
-        (OPEN,),
-        r"\s{0,64}+",
-        Run(rf"(?={_PREFIX}\s{{0,8}}+<invoke)", so_far((_BEGINNING,), r"\s{0,8}+", ("<invoke",))),
-    ),
-    TagKind.SECTION,
-)
+_CALL = Run(rf"(?={_PREFIX}\s{{0,8}}+<invoke)", so_far((_BEGINNING,), r"\s{0,8}+", ("<invoke",)))
+_HALF_OPENER = Spelling(((OPEN,), r"\s{0,64}+", _CALL), TagKind.SECTION)
 _IN_CALL = TagPattern(*_TAGS, first="]")
 MINIMAX_M3 = tagged(
     "minimax_m3",

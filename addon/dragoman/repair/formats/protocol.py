@@ -51,6 +51,7 @@ class Held(NamedTuple):
 
 
 NOTHING_HELD = Held("", [], 0)
+TextKind = Literal["content", "reasoning"] | None
 
 
 @dataclass(slots=True)
@@ -66,7 +67,7 @@ class MarkerMatch:
     """Whether a section, a call, or a text of a kind begins here, whatever the text around it."""
     tool: str | None = None
     """The name in a marker that begins a call."""
-    kind: Literal["content", "reasoning"] | None = None
+    kind: TextKind = None
     """The kind of the text after it, up to the format's next marker."""
     within_call: bool = False
     """Whether part of a call begins here: alone it is what is left of a damaged one."""
@@ -381,7 +382,7 @@ class LeakParser:
             arguments.push(self._buffer[at:])
         self._buffer, self._at = "", 0
 
-    def _give_text(self, end: int, kind: Literal["content", "reasoning"] | None = None) -> bool:
+    def _give_text(self, end: int, kind: TextKind = None) -> bool:
         """What comes up to this place in the buffer is text; False if that is nothing."""
         if end <= self._at:
             return False

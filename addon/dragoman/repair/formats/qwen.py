@@ -17,15 +17,14 @@ from __future__ import annotations
 from functools import partial
 
 from .held_calls import HeldCalls
-from .hermes import CLOSE, OPEN
-from .marker_set import HeaderPattern, MarkerPattern, begun, so_far
+from .marker_set import HeaderPattern, so_far
 from .protocol import WORD, LeakFormat, named
 from .tags import Spelling, TagKind, TagPattern, TagTable
 
-_FUNCTION = "<function"
-_OPENERS, _CLOSERS = (OPEN, "<seed:tool_call>"), (CLOSE, "</seed:tool_call>")
-_OPENED = rf"(?:{'|'.join(_OPENERS)})\s{{0,64}}+"
-_FOLLOWS = ("<parameter", "</function>", *_CLOSERS)
+_SECTIONS = dict.fromkeys(("tool_call>", "seed:tool_call>"), TagKind.SECTION)
+_CALLS = {"function>": TagKind.CALL, **_SECTIONS}
+_OPENERS = tuple(f"<{word}" for word in _SECTIONS)
+_FOLLOWS = ("<parameter", *(f"</{word}" for word in _CALLS))
 _BEFORE_NAME = r"\s*+(?:=\s*+)?+[\"']?"
 _HEADER = HeaderPattern(
     rf"{_BEFORE_NAME}(?P<name>{WORD}+)[\"']?\s*+>(?P<follows>\s*+(?:\{{|{'|'.join(_FOLLOWS)}))",
@@ -33,43 +32,29 @@ _HEADER = HeaderPattern(
     rf"|{WORD}+[\"']?\s*+>\s*+{so_far(_FOLLOWS)})",
 )
 _BLANKS, _QUOTE = r"\s{0,9}+", "[\"']?"
-_KEY = (_BLANKS + _QUOTE, "([^<>\n\"']{1,128}+)", _QUOTE + _BLANKS, (">",))
-_OTHERS = (
-    Spelling((("</parameter>",),), TagKind.ARGUMENT_END),
-    Spelling((("</function>",),), TagKind.CALL_END),
-    Spelling((_OPENERS,), TagKind.SECTION),
-    Spelling((_CLOSERS,), TagKind.SECTION_END),
+_KEY = (_BLANKS, ("=",), _BLANKS + _QUOTE, "([^<>\n\"']{1,128}+)", _QUOTE + _BLANKS, (">",))
+_OTHER_FORMATS = (r"\s{1,9}+", ("name",), _BLANKS, ("=",), "[^<>\n]{1,140}+", (">",))
+_TAGS = (
+    Spelling((("<parameter",), *_KEY), TagKind.ARGUMENT),
+    Spelling((("<",), _SECTIONS)),
+    Spelling((("</",), {"parameter>": TagKind.ARGUMENT, **_CALLS}), closes=True),
 )
-_ARGUMENT = Spelling((("<parameter",), _BLANKS, ("=",), *_KEY), TagKind.ARGUMENT)
 TABLE = TagTable(
     tags=TagPattern(
-        _ARGUMENT,
-        Spelling((("<parameter",), _BLANKS, ("name",), _BLANKS, ("=",), *_KEY), TagKind.ARGUMENT),
-        *_OTHERS,
-        Spelling(((_FUNCTION,),), TagKind.CALL),  # after a call, models also leave out the sign
+        *_TAGS,
+        Spelling((("<parameter",), _BLANKS, ("name",), *_KEY), TagKind.ARGUMENT),
+        Spelling((("<function",),), TagKind.CALL),  # after a call, models also leave out the sign
     ),
-    in_value=TagPattern(  # which may hold other elements, and other formats' tags
-        _ARGUMENT,
-        *_OTHERS,
-        Spelling(((f"{_FUNCTION}=",),), TagKind.CALL),
-        Spelling(
-            (("<parameter",), r"\s{1,9}+", ("name",), _BLANKS, ("=",), "[^<>\n]{1,140}+", (">",)),
-            TagKind.VALUE,
-        ),
+    in_value=TagPattern(
+        *_TAGS,
+        Spelling((("<function=",),), TagKind.CALL),
+        Spelling((("<parameter",), *_OTHER_FORMATS), TagKind.VALUE),
     ),
     header=_HEADER,
     several=True,
     trim=True,
     closer="</parameter>",
 )
-QWEN = LeakFormat(
-    "qwen",
-    (*_OPENERS, _FUNCTION),
-    MarkerPattern(
-        rf"(?:{_OPENED})?{_FUNCTION}\s{{0,4}}=",
-        rf"(?:{'|'.join(map(begun, _OPENERS))}|{_OPENED}"
-        rf"|(?:{_OPENED})?(?:{begun(_FUNCTION)}|{_FUNCTION}\s{{0,4}}))\Z",
-    ),
-    partial(HeldCalls, TABLE),
-    named(),
-)
+_CALL = (("<function",), r"\s{0,4}", ("=",))
+_IN_TEXT = TagPattern(Spelling((_OPENERS, r"\s{0,64}+", *_CALL)), Spelling(_CALL))
+QWEN = LeakFormat("qwen", (*_OPENERS, "<function"), _IN_TEXT, partial(HeldCalls, TABLE), named())

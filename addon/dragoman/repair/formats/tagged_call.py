@@ -1,9 +1,9 @@
 """Calls between tags, each of which is held until its text is whole (`call_text`).
 
 The text comes in many pieces.  A piece in which no tag begins costs no more than to be kept; the
-others are searched for tags, and a tag with which the call may end has all of it read.  A value
-that quotes such tags is read at the first `_AT_ONCE` of them, and then whenever there are twice
-as many tags: so the whole costs what its length costs, and more text never changes the answer.
+others are searched for tags, and a tag with which the call may end has all of it read.  A value may
+quote many such tags: where reading has cost `_FREE`, it waits until there is twice as much to read,
+so that the whole costs what its length costs.  More text never changes the answer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ _PIECE = 128
 short."""
 MAX_TAGS = 4096
 """Tags of one call; one with more is too long to be held."""
-_AT_ONCE = 16
+_FREE = 16 * 1024
+"""Tags, of which each costs as much as `_AS_A_TAG` characters of text."""
+_AS_A_TAG = 8 * 1024
 _WITHIN = (TagKind.ARGUMENT, TagKind.VALUE, TagKind.ARGUMENT_END, TagKind.KEY_END, TagKind.JSON)
 """Tags with which no call ends."""
 
@@ -49,8 +51,8 @@ class TaggedCall(CallArguments):
         """What has come after the buffer."""
         self._may_end = False
         """Whether a tag with which the call may end has come since it was read."""
-        self._readings = self._tags_read = 0
-        """How often it was read, and how many tags were there."""
+        self._spent = 0
+        """What reading has cost."""
 
     @property
     def complete(self) -> bool:
@@ -84,8 +86,12 @@ class TaggedCall(CallArguments):
         piece, self._unread = self._unread[:size], self._unread[size:]
         super().push(piece)
         self._settle()
-        few = self._readings < _AT_ONCE or len(self._tags) >= 2 * self._tags_read
-        return (self._may_end and few and self._read()) or bool(self._unread)
+        cost = len(self._tags) + self._size // _AS_A_TAG
+        if self._may_end and self._spent <= cost + _FREE:
+            self._spent += cost
+            if self._read():
+                return True
+        return bool(self._unread)
 
     def _settle(self) -> None:
         """Find the tags in what has come."""
@@ -114,7 +120,6 @@ class TaggedCall(CallArguments):
     def _read(self, *, ended: bool = False, whole: bool = True) -> bool:
         """Read all of it; False if it has no end yet."""
         self._may_end = False
-        self._readings, self._tags_read = self._readings + 1, len(self._tags)
         reading = self.reading(ended=ended, whole=whole)
         if reading is None:
             return False

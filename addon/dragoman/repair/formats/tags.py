@@ -1,7 +1,7 @@
 """The tags of formats that put tags around calls, and around each of their arguments.
 
-A `TagTable` is all that such a format declares: expressions for its tags, and what each means.
-`held_calls` reads sections with it, and `tagged_call` the text of one call.
+A `TagTable` is all that such a format declares: how its tags are spelled, and what each means.
+`held_calls` reads sections with it, and `call_text` the text of one call.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
 from .marker_set import TAG_LIMIT, HeaderPattern, MarkerPattern, Part, Run, so_far, spelled
 from .value_types import OTHER, STRING, ValueType
@@ -105,10 +104,20 @@ class Spelling:
         return next((part for part in self.parts if isinstance(part, Mapping)), {})
 
 
+def attributes(value: str, half: str, least: int) -> Run:
+    """One to four attributes, or none if that is the `least`; their values are `value`, which
+    begin as `half`."""
+    key, sign = r"[a-z]{1,20}+", r"\s{0,9}+=\s{0,9}+"
+    one = rf"\s{{1,9}}+{key}{sign}"
+    last = rf"{one}{half}|\s*+(?:{key}\s*+(?:=\s*+)?+)?+"
+    return Run(f"((?:{one}{value}){{{least},4}}+)", f"(?:{one}{value}){{0,4}}+(?:{last})")
+
+
 class TagPattern(MarkerPattern):
     """Finds the tags that are spelled so, of two at one place that of the first."""
 
     def __init__(self, *spellings: Spelling, first: str = "<") -> None:
+        self.spellings = spellings
         by_first: dict[str, list[Spelling]] = {}
         for each in spellings:
             by_first.setdefault(each.first, []).append(each)
@@ -206,7 +215,8 @@ class TagTable:
     shows that a call was meant.  In the start of one, `word` is the name so far."""
     several: bool = False
     """Whether a call may follow another without a section."""
-    text_kinds: Mapping[str, Literal["reasoning", "content"]] = field(default_factory=dict)
+    reasoning: tuple[str, ...] = ()
+    content: tuple[str, ...] = ()
     """The names of other tags after which a text is of this kind, up to the next one."""
     closing: re.Pattern[str] = re.compile(r"\s*</")
     """The start of a closing tag."""
