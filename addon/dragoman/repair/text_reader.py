@@ -209,11 +209,11 @@ class TextReader:
 
     def _leave(self, marker: MarkerMatch, why: str) -> None:
         """The marker is text."""
+        self._state.add_in_vain(marker.format)
         if marker.alone:
             self.give(marker.end)
             self.fresh = False
             return
-        self._state.add_in_vain(marker.format)
         self.give(marker.end)
         self._state.add(LeftAsText(marker.name, why))
         if why is AFTER_ALL_CALLS:
