@@ -18,7 +18,6 @@ from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.responses.dialects import OPENAI
 from dragoman.bridge.turn_context import TurnContext
 from dragoman.notes import Evidence
-from dragoman.proxy.flows.cure_flow import may_be_strict
 from dragoman.proxy.stored.open_store import open_store
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
@@ -163,12 +162,11 @@ def cure(bench: Bench) -> Iterator[Row]:
 
 
 def _curing(body: bytes) -> None:
-    if may_be_strict(body):
-        value = json_codec.loads(body)
-        drained(History.of(value["messages"]))
-        made = cured(value, family_of(value["model"])).request
-        assert made is not value
-        json_codec.dumps(made)
+    value = json_codec.loads(body)
+    drained(History.of(value["messages"]))
+    made = cured(value, family_of(value["model"])).request
+    assert made is not value
+    json_codec.dumps(made)
 
 
 def chat_history(model: str) -> bytes:

@@ -157,7 +157,9 @@ def read(body: bytes, *, broken: bool = False) -> Read:
             name = {"input_json_delta": "input"}.get(delta["type"], delta["type"][: -len("_delta")])
             block[name] = block.get(name, "") + next(v for k, v in delta.items() if k != "type")
         elif kind == "message_delta":
-            assert (state, open_index) == ("begun", -1)
+            cut = open_index >= 0 and block["type"] == "tool_use"
+            assert state == "begun"
+            assert open_index == -1 or (cut and value["delta"]["stop_reason"] == "max_tokens")
             assert "output_tokens" in value["usage"]
             reply.stop_reason, state = value["delta"]["stop_reason"], "ended"
         else:

@@ -146,6 +146,22 @@ def test_a_leak_is_found_in_any_shape(shape: Callable[[str, int], list[Json]]) -
             check_native(out)
 
 
+def test_the_end_of_a_text_may_be_in_its_item_alone() -> None:
+    """Its other part is another text, and some hosts count parts in ways of their own."""
+    for shape in (counting, growing, without()):
+        events = shape(f"Here.{SECTION}", 9)
+        deltas = [n for n, event in enumerate(events) if "output_text.delta" in event["type"]]
+        ends = [
+            n for n, event in enumerate(events) if event["type"].endswith(("text.done", *PARTS[1:]))
+        ]
+        gone = {*deltas[-4:], *ends}
+        left = [event for n, event in enumerate(events) if n not in gone]
+        left = [event | {"sequence_number": n} for n, event in enumerate(left)]
+        out = repaired(written(left))
+        assert output_of(out) == [text("Hm.", "reasoning"), text("Here."), CALLED]
+        assert b"<|" not in out
+
+
 def test_text_that_only_the_end_says_comes_as_whole_items() -> None:
     for name in ("item done alone", "terminal alone", "part done alone", "text done alone"):
         events = SHAPES[name](f"Here.{SECTION}Done.", 1000)
@@ -218,6 +234,14 @@ def test_a_refusal_beside_a_leak_is_sent_once() -> None:
         assert [each["type"] for each in output].count("function_call") == 1
 
 
+def test_a_terminal_event_without_a_response_is_the_last_one() -> None:
+    for kind in ("response.completed", "response.failed"):
+        events = OPENAI.events([("text", [f"Here.{SECTION}"])])[:-1]
+        out = read(repaired(written([*events, {"type": kind, "sequence_number": len(events)}])))
+        assert [event["sequence_number"] for event in out] == list(range(len(out)))
+        assert out[-1] == {"type": kind, "sequence_number": len(out) - 1}
+
+
 def test_a_text_that_only_its_end_has_is_of_an_item_that_was_added() -> None:
     events = OPENAI.events([("text", [f"Here.{SECTION}"])])
     kept = ("created", "in_progress", "text.done", "completed")
@@ -285,6 +309,8 @@ def test_calls_in_items_that_overlap(order: str, size: int) -> None:
         calls = [item for item in output if item["type"] == "function_call"]
         assert sorted(call["call_id"] for call in calls) == ids
         assert {call["arguments"] for call in calls} == {CALLED["arguments"]}
+        for item in output:  # each has the text of one of the host's
+            assert not (set(item["text"]) & set("One1") and set(item["text"]) & set("Two2"))
         texts_left = "".join(item["text"] for item in output)
         assert sorted(texts_left) == sorted(
             "".join(of).replace(SECTION, "").replace(SECTION.replace(":0", ":1"), "")

@@ -26,11 +26,14 @@ EVENTS = [
     *("response.output_item.done", "response.output_text.delta", "response.output_text.done"),
     *("response.reasoning_summary_text.delta", "response.function_call_arguments.delta"),
     *("response.function_call_arguments.done", "response.custom_tool_call_input.done"),
+    *("message_start", "content_block_start", "content_block_delta", "message_delta"),
+    *("content_block_stop", "message_stop", "message"),
 ]
 FIELDS = [
     *("response", "item", "delta", "output", "output_index", "item_id", "content_index"),
     *("type", "text", "arguments", "input", "name", "call_id", "summary", "content", "usage"),
     *("error", "status", "incomplete_details", "function", "model", "message", "code"),
+    *("content_block", "index", "thinking", "partial_json", "stop_reason", "system"),
 ]
 near_events = st.recursive(
     st.none() | st.integers() | st.text(max_size=4) | st.sampled_from(["message", "reasoning"]),

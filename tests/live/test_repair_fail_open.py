@@ -283,7 +283,7 @@ WHOLE = {
     "stage",
     [
         "dragoman.proxy.flows.repair_reply:DeclaredTools.of_request",
-        "dragoman.proxy.flows.repair_reply:request_body",
+        "dragoman.proxy.flows.repair_reply:body_of",
         "dragoman.proxy.flows.repair_reply:repair_whole",
         "dragoman.repair.chat_stream:loads",
         "dragoman.repair.chat_stream:dumps",

@@ -192,8 +192,9 @@ class Dragoman:
                 self._monitor.of(flow, "repair")
             elif route.creates:
                 self._monitor.of(flow, "watch")
-            if decision.cured:
-                await self._cure.send(flow, route, settings)
+            sent = await self._cure.send(flow, route, settings) if decision.cured else None
+            if sent is not None and self._repair.is_wanted(flow, settings):
+                self._repair.request_read(flow, sent)
 
     def reads_request_whole(self, flow: http.HTTPFlow) -> bool:
         """See `Interpreter`, as for all methods here that are no hooks of mitmproxy's."""

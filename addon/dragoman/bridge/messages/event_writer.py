@@ -4,8 +4,9 @@ Its callers name the content, never the event.  It owns the indexes and what is 
 order cannot be expressed:
 
 - blocks are numbered 0, 1, 2 …; one is open at a time, and what begins another stops it;
-- clients run a call the moment its block is stopped, whatever the stop reason says.  So the input
-  of a call comes in deltas alone, at least one, and a call that was cut before any never begins;
+- clients run a call the moment its block is stopped, whatever the stop reason says, and Claude Code
+  of May 2026 takes a part of an input for none.  So the input of a call comes in deltas alone, at
+  least one, a call that was cut before any never begins, and one that was cut later never stops;
 - the stop reason is ``tool_use`` if, and only if, there is a call.
 """
 
@@ -64,12 +65,13 @@ class MessageWriter:
         self._write({"type": api.BLOCK_DELTA, "index": self.index, "delta": delta})
 
     def stop(self, *, cut: bool = False) -> None:
-        """The open block, if there is one, ends; `cut`: within the input of a call."""
+        """The open block, if there is one, ends; `cut`: within the input of a call,
+        which has no end then."""
         if self._call is not None and not cut:
             self.arguments("{}")
         if self._call is not None:
             self.index -= 1
-        elif self.kind:
+        elif self.kind and not cut:
             self._write({"type": api.BLOCK_STOP, "index": self.index})
         self.kind, self._call = "", None
 

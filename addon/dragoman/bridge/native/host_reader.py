@@ -83,7 +83,7 @@ class HostText:
         return self.buffer.tell()
 
     def after(self, start: int) -> str:
-        """The text without its beginning, which may be long."""
+        """The end of the text; its beginning, which may be long, is not copied."""
         self.buffer.seek(start)
         return self.buffer.read()
 
@@ -288,7 +288,8 @@ class HostReader:
         return TextDelta(text, delta, array(event.get("logprobs")))
 
     def read(self, event: Json) -> Iterator[Said]:
-        """What an event says.  What is said of an item is taken in after it has been returned."""
+        """What an event says.  Each is taken in when the next is asked for, so that `items` are
+        what was said before it; but a delta is in its text at once."""
         kind, index, value = event["type"], self.index_of(event), event.get("item")
         where = self._where(event)
         if kind in TERMINALS:

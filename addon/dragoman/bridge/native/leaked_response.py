@@ -59,8 +59,8 @@ class LeakedResponse:
         number: int,
         now: int,
     ) -> None:
-        """`text` has the first call; `unsent` is what the client has not of what the host has
-        said, and `number` the next event's."""
+        """`text`: in which the first call is; `unsent`: what the host has said and the client has
+        not received; `number`: the next event's."""
         response = host.response or {}
         response = {**response, "id": str(response.get("id") or "resp_0")}
         self._tools = tools
@@ -86,8 +86,8 @@ class LeakedResponse:
         self._add_sent(host, text, unsent)
 
     def _add_sent(self, host: HostReader, leaking: HostText, unsent: Iterable[Said]) -> None:
-        """The items that the client has.  Of those that are open, texts end, but for the one with
-        the call if it is the last."""
+        """Begin with the items that the client has.  An open text ends, unless it has the call and
+        its item is the last; an open call of the host's stays open."""
         new, sizes, annotated = set[int](), Counter[HostText](), Counter[int | None]()
         for said in unsent:
             if isinstance(said, ItemAdded):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,19 +20,15 @@ from ...bridge.cure.chat_request import cure_request
 from ...bridge.cure.messages_request import as_chat, cure_messages
 from ...bridge.cure.refusals import Cure, refusal_in
 from ...bridge.cure.tool_names import ToolNames
-from ...bridge.model_families import Family, family_of
+from ...bridge.model_families import family_of
 from ...bridge.native.request_calls import rename_calls
 from ...notes import Evidence
 from ...stored.store import NotOpened, StoreError
 from ...stored.turn_reasoning import History, Remembered, with_reasoning
 from ...wire.errors import Refused
-from ...wire.json_codec import Json, NotJson, dumps, loads, string
+from ...wire.json_codec import Json, NotJson, dumps, string
 from ...wire.reply_reader import ChoiceTurn, read_reply
-from ...wire.request_bounds import (
-    MAX_VALUES,
-    TooLarge,
-    marks_in,
-)
+from ...wire.request_bounds import TooLarge
 from ..body_clues import MAX_ERROR
 from ..content_decoding import DecodingError
 from ..http_headers import body_of, request_body, request_value, set_json
@@ -49,24 +44,8 @@ logger = logging.getLogger(__name__)
 
 CURED = "cured:"
 """How the notes begin of what was changed in a chat request."""
-_MODEL = re.compile(rb'"model"\s*:\s*"((?:[^"\\]|\\.){1,500})"')
-_ARGUMENTS = re.compile(rb'"arguments"\s*:\s*("(?:[^"\\]|\\.)*+")', re.DOTALL)
 _ERROR_START = 8192
 """Bytes of an error in which a refusal is looked for: gateways have it in a text of their own."""
-
-
-@dataclass(frozen=True, slots=True)
-class _StrictRequest:
-    """A request with messages, for a model whose hosts refuse something."""
-
-    body: bytes
-    """Without content encoding."""
-    value: Json
-    family: Family
-    history: History | None
-    """None if its hosts do not want reasoning back."""
-    of_messages: bool
-    """Whether it is one of the Messages API."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +69,21 @@ class CureFlow:
         self._cures: WeakKeyDictionary[http.HTTPFlow, Cure] = WeakKeyDictionary()
         """Of requests for models whose hosts refuse something."""
 
-    async def send(self, flow: http.HTTPFlow, route: Route, settings: Settings) -> None:
-        """Send a request in the form that its host takes."""
+    async def send(self, flow: http.HTTPFlow, route: Route, settings: Settings) -> Any:
+        """Send a request in the form that its host takes.  Returns the value of what is sent; None
+        if that was not read."""
         try:
-            if route.creates:
-                await self._rename_calls(flow)
-                return
-            repairs = settings.repair is None or settings.repair(flow)
-            request = await _strict_request(flow, renames=repairs)
-            if request is not None:
-                await self._cure(flow, request)
+            body = await request_body(flow.request)
+            value = await request_value(body)
+            evidence, sent = Evidence(), value
+            if isinstance(value, dict) and route.creates:
+                sent = self._with_renamed_calls(flow, value, evidence)
+            elif isinstance(value, dict):
+                sent = await self._cured(flow, value, settings, evidence)
+            if sent is not value:
+                await asyncio.sleep(0)  # others have their turn
+                self._send_changed(flow, dumps(sent), body, evidence)
+            return sent
         except ClientLeft:
             logger.info("%s: the client has left before its request was read", name_of(flow))
             if flow.killable:
@@ -112,43 +96,50 @@ class CureFlow:
             logger.debug("%s: the request leaves as it came: %s", name_of(flow), error)
         except Exception:
             logger.exception("%s: the request leaves as it came", name_of(flow))
+        return None
 
-    async def _cure(self, flow: http.HTTPFlow, received: _StrictRequest) -> None:
-        request, remembered = received.value, 0
-        if received.history is not None and self._store.opened:
-            request, remembered = await self._with_reasoning(flow, request, received.history)
-        evidence = Evidence()
-        if remembered:
-            evidence.note("put back", "remembered reasoning", remembered)
-        if received.of_messages:
-            sent = cure_messages(request, received.family, evidence)
+    async def _cured(
+        self, flow: http.HTTPFlow, received: Json, settings: Settings, evidence: Evidence
+    ) -> Json:
+        """The same object if nothing in it would be refused."""
+        messages, of_messages = received.get("messages"), route_of(flow.request).api == "messages"
+        family = family_of(string(received.get("model")))
+        if not isinstance(messages, list) or (of_messages and not family.is_strict):
+            return received
+        missing = family.refuses.missing_reasoning if family.thinks(received) else None
+        # Only a reply that is repaired can be given the client's names.
+        renames = settings.repair is None or settings.repair(flow)
+        renames = renames and family.refuses.tool_names
+        refuses = replace(family.refuses, missing_reasoning=missing, tool_names=renames)
+        accepting, request = replace(family, refuses=refuses), received
+        if missing is not None and self._store.opened:
+            work = History.of(as_chat(messages) if of_messages else messages)
+            history = await in_slices(work, flow)
+            request = await self._with_reasoning(flow, request, history, evidence)
+        if of_messages:
+            sent = cure_messages(request, accepting, evidence)
         else:
-            cured = await in_slices(cure_request(request, received.family, evidence), flow)
+            cured = await in_slices(cure_request(request, accepting, evidence), flow)
             sent = cured.request
             if cured.tool_names:
                 self._tool_names[flow] = cured.tool_names
-        self._cures[flow] = "on" if sent is received.value else "cured"
-        if sent is not received.value:
-            await self._send_changed(flow, sent, received.body, evidence)
+        if family.is_strict or sent is not received:
+            self._cures[flow] = "on" if sent is received else "cured"
+        return sent
 
-    async def _rename_calls(self, flow: http.HTTPFlow) -> None:
+    def _with_renamed_calls(self, flow: http.HTTPFlow, request: Json, evidence: Evidence) -> Json:
         """A request to a host that speaks the Responses API itself: only its call ids."""
-        body, value = await _read(flow.request)
-        if not isinstance(value, dict):
-            return
-        evidence = Evidence()
-        names = ToolNames(family_of(string(value.get("model"))), evidence)
-        request, renamed = rename_calls(value, names)
+        names = ToolNames(family_of(string(request.get("model"))), evidence)
+        request, renamed = rename_calls(request, names)
         if renamed:
             self._tool_names[flow] = names
             evidence.note("renamed", "call ids", renamed)
-            await self._send_changed(flow, request, body, evidence)
+        return request
 
-    async def _send_changed(
-        self, flow: http.HTTPFlow, request: Json, received: bytes, evidence: Evidence
+    def _send_changed(
+        self, flow: http.HTTPFlow, body: bytes, received: bytes, evidence: Evidence
     ) -> None:
-        await asyncio.sleep(0)  # others have their turn
-        set_json(flow.request, dumps(request))
+        set_json(flow.request, body)
         record = recorder_of(flow) or self._monitor.of(flow, "watch")
         record.sent_another(received)
         for (what, detail), count in evidence.notes.items():
@@ -156,9 +147,9 @@ class CureFlow:
         record.evidence.request_left()
 
     async def _with_reasoning(
-        self, flow: http.HTTPFlow, request: Json, history: History
-    ) -> tuple[Json, int]:
-        """The request with what is remembered of its conversation, and in how many messages."""
+        self, flow: http.HTTPFlow, request: Json, history: History, evidence: Evidence
+    ) -> Json:
+        """The request with what is remembered of its conversation."""
         asker, lacking = asker_of(flow.request), history.lacking
         found: Sequence[Remembered | None] = [None] * len(lacking)
         try:
@@ -171,10 +162,10 @@ class CureFlow:
         known = [each for each in found if each]
         used = [name for each in known for name in each.names]
         self._kept_turns[flow] = _KeptTurn(asker, history, used)
-        if known:
-            messages = with_reasoning(request["messages"], lacking, found)
-            request = request | {"messages": messages}
-        return request, len(known)
+        if not known:
+            return request
+        evidence.note("put back", "remembered reasoning", len(known))
+        return request | {"messages": with_reasoning(request["messages"], lacking, found)}
 
     # The reply
 
@@ -245,61 +236,3 @@ def _advise(flow: http.HTTPFlow, response: http.Response, cure: Cure) -> None:
         return
     if refusal := refusal_in(error):
         logger.warning("%s: refused by the host: %s.", name_of(flow), refusal.told(cure))
-
-
-async def _read(request: http.Request) -> tuple[bytes, Any]:
-    """The body of a request, and its value if it may be for a model whose hosts refuse something;
-    raises `TooLarge`, `NotJson` and `DecodingError`."""
-    body = await request_body(request)
-    return body, await request_value(body) if may_be_strict(body) else None
-
-
-async def _strict_request(flow: http.HTTPFlow, *, renames: bool) -> _StrictRequest | None:
-    """The request, if it is for a model whose hosts refuse something.  `renames`: whether the reply
-    can be given the client's names.  Raises `ClientLeft`, and what `_read` does."""
-    body, value = await _read(flow.request)
-    model = value.get("model") if isinstance(value, dict) else None
-    family = family_of(model) if isinstance(model, str) else None
-    if family is None or not isinstance(value.get("messages"), list):
-        return None
-    missing = family.refuses.missing_reasoning if family.thinks(value) else None
-    renames = renames and family.refuses.tool_names
-    refuses = replace(family.refuses, missing_reasoning=missing, tool_names=renames)
-    of_messages, history = route_of(flow.request).api == "messages", None
-    if missing is not None:
-        messages = as_chat(value["messages"]) if of_messages else value["messages"]
-        history = await in_slices(History.of(messages), flow)
-    return _StrictRequest(body, value, replace(family, refuses=refuses), history, of_messages)
-
-
-def may_be_strict(body: bytes) -> bool:
-    """Whether the body has, in whatever object, a model whose hosts refuse something, or arguments
-    that all hosts do: a look that costs nothing beside reading it.  Arguments after so many that
-    reading them takes long are not looked at."""
-    unread_values = MAX_VALUES
-    for name in _NAMES.finditer(body):
-        value, is_refused = _REFUSED[name[0]]
-        found = value.match(body, name.start())
-        if found is None:
-            continue
-        unread_values -= marks_in(found[1])
-        if unread_values >= 0 and is_refused(found[1]):
-            return True
-    return False
-
-
-def _is_strict(model: bytes) -> bool:
-    return family_of(model.decode(errors="replace")).is_strict
-
-
-def _is_broken(arguments: bytes) -> bool:
-    """Whether the text in a JSON string is not that of an object."""
-    try:
-        text = loads(arguments)
-        return bool(text.strip()) and not isinstance(loads(text.encode()), dict)
-    except (NotJson, UnicodeEncodeError):
-        return True
-
-
-_REFUSED = {b'"model"': (_MODEL, _is_strict), b'"arguments"': (_ARGUMENTS, _is_broken)}
-_NAMES = re.compile(b"|".join(_REFUSED))

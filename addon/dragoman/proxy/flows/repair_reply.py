@@ -69,6 +69,10 @@ class RepairReplies:
         self._requests: WeakKeyDictionary[http.HTTPFlow, ReadRequest | None] = WeakKeyDictionary()
         """Each until its reply is repaired; None where it is too large, or a fault prevented
         reading it."""
+        self._sent: WeakKeyDictionary[http.HTTPFlow, tuple[object, ReadRequest | None]]
+        self._sent = WeakKeyDictionary()
+        """The same of requests that were read on their way, with their bodies: another addon, or
+        the user, may give one another body."""
 
     def is_wanted(self, flow: http.HTTPFlow, settings: Settings) -> bool:
         """Whether the reply to this request, unless bridged, is to be repaired."""
@@ -90,6 +94,15 @@ class RepairReplies:
         if flow.response is None or not self.is_possible(flow, settings):
             return False
         return is_chat(flow.request) or media_type(flow.response) == "application/json"
+
+    def request_read(self, flow: http.HTTPFlow, value: object) -> None:
+        """A request is sent with this value: it need not be read again."""
+        try:
+            request: ReadRequest | None = _what_it_says(flow.request, value)
+        except Exception:
+            logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
+            request = None
+        self._sent[flow] = flow.request.raw_content, request
 
     async def begin(self, flow: http.HTTPFlow, response: http.Response, settings: Settings) -> None:
         """The headers of a reply have come.  It streams, and is repaired meanwhile, or it is
@@ -116,7 +129,10 @@ class RepairReplies:
 
     async def _read(self, flow: http.HTTPFlow) -> ReadRequest | None:
         """What the request says; None after a fault, or if it is too large."""
-        if flow not in self._requests:
+        body, request = self._sent.pop(flow, (None, None))
+        if body is not None and body is flow.request.raw_content:
+            self._requests[flow] = request
+        elif flow not in self._requests:
             self._requests[flow] = None
             try:
                 self._requests[flow] = await read_request(flow.request)
@@ -251,6 +267,10 @@ async def read_request(request: http.Request) -> ReadRequest:
     value = None
     with suppress(NotJson, DecodingError):
         value = await request_value(await request_body(request) or b"null")
+    return _what_it_says(request, value)
+
+
+def _what_it_says(request: http.Request, value: object) -> ReadRequest:
     route = route_of(request)
     tools = tools_of(value, "responses" if route.gives_response else route.api)
     stream = bool(value.get("stream")) if isinstance(value, dict) else None
