@@ -24,11 +24,14 @@ WORKERS := 3
 ARGS :=
 
 # An environment whose interpreter has gone (an upgrade, a moved folder) is not ready.
-$(foreach venv,$(VENV) .venv-run $(CLIENTS) $(FUZZ) $(LITELLM),$(shell \
+$(foreach venv,$(VENV) .venv-run .venv-demo $(CLIENTS) $(FUZZ) $(LITELLM),$(shell \
 	$(venv)/bin/python -c 'import pip' >/dev/null 2>&1 || rm -f $(venv)/.ready))
 
 # What serves needs mitmproxy alone; the environment of the tests has it, too.
 RUN := $(if $(wildcard $(VENV)/.ready),$(VENV),.venv-run)
+
+# What the demonstration shows is OpenAI's client; the environment of the tests has it, too.
+DEMO := $(if $(wildcard $(CLIENTS)/.ready),$(CLIENTS),.venv-demo)
 
 comma := ,
 hosts := $(subst $(comma), ,$(HOST))
@@ -59,8 +62,8 @@ help:
 	@echo 'make pictures      take the pictures of the README anew (needs Chromium)'
 	@echo 'make clean         remove what the other targets installed'
 
-demo: $(RUN)/.ready $(CLIENTS)/.ready
-	@$(RUN)/bin/python -m tests.demo $(CLIENTS)/bin/python
+demo: $(RUN)/.ready $(DEMO)/.ready
+	@$(RUN)/bin/python -m tests.demo $(DEMO)/bin/python
 
 demo-web: $(RUN)/.ready
 	@$(RUN)/bin/python -m tests.web.demo
@@ -117,9 +120,14 @@ clean:
 	rm -rf .venv* $(NODE) $(HEAVY) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The stamp is the last thing written, so what was interrupted is made again from the start.
+# The stamp is the last thing written, so what was interrupted is made again from the start.  A
+# second make that wants the same folder waits for the first, and then has nothing to do.
 define make-venv
-	@python="$(PYTHON)"; \
+	@until ln -s $$$$ $(@D).lock 2>/dev/null; do \
+		kill -0 "$$(readlink $(@D).lock)" 2>/dev/null || rm -f $(@D).lock; sleep 1; \
+	done; trap 'rm -f $(@D).lock' EXIT; \
+	if [ -e $@ ] && [ ! $< -nt $@ ]; then exit 0; fi; \
+	python="$(PYTHON)"; \
 	python="$${python:-$$(sh .ci/find-python)}" || exit 1; \
 	[ -n "$$python" ] || exit 1; \
 	echo "Installing $< into $(@D), for $$python (half a minute or more):"; \
@@ -127,14 +135,16 @@ define make-venv
 	{ $(@D)/bin/python -m pip install --disable-pip-version-check -r $< || touch $(@D)/failed; } | \
 	awk '/^Collecting/ { sub(/[^A-Za-z0-9_.-].*|[<>=!~].*/, "", $$2); printf "%s ", $$2; fflush() } \
 	END { print "" }'; \
-	[ -x $(@D)/bin/python ] && [ ! -e $(@D)/failed ]
-	@touch $@
+	[ -x $(@D)/bin/python ] && [ ! -e $(@D)/failed ] && touch $@
 endef
 
 .venv-run/.ready: addon/requirements.txt
 	$(make-venv)
 
 $(VENV)/.ready: tests/requirements.txt
+	$(make-venv)
+
+.venv-demo/.ready: tests/clients/demo-requirements.txt
 	$(make-venv)
 
 $(CLIENTS)/.ready: tests/clients/requirements.txt

@@ -146,6 +146,22 @@ def test_a_leak_is_found_in_any_shape(shape: Callable[[str, int], list[Json]]) -
             check_native(out)
 
 
+def test_the_end_of_a_text_may_be_in_its_item_alone() -> None:
+    """Its other part is another text, and some hosts count parts in ways of their own."""
+    for shape in (counting, growing, without()):
+        events = shape(f"Here.{SECTION}", 9)
+        deltas = [n for n, event in enumerate(events) if "output_text.delta" in event["type"]]
+        ends = [
+            n for n, event in enumerate(events) if event["type"].endswith(("text.done", *PARTS[1:]))
+        ]
+        gone = {*deltas[-4:], *ends}
+        left = [event for n, event in enumerate(events) if n not in gone]
+        left = [event | {"sequence_number": n} for n, event in enumerate(left)]
+        out = repaired(written(left))
+        assert output_of(out) == [text("Hm.", "reasoning"), text("Here."), CALLED]
+        assert b"<|" not in out
+
+
 def test_text_that_only_the_end_says_comes_as_whole_items() -> None:
     for name in ("item done alone", "terminal alone", "part done alone", "text done alone"):
         events = SHAPES[name](f"Here.{SECTION}Done.", 1000)

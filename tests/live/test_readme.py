@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 
 from fixtures.server import Upstream
-from tests.live.clients import PYTHON, need
+from tests.live.clients import PYTHON, need, need_command
 from tests.live.mitmdump import ROOT, Mitmdump, make_confdir
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
 PAGES = ("README.md", "docs/stored-responses.md", "docs/bridge.md", "docs/looking.md")
-TARGETS = re.compile(r"^make ([a-z-]+)", re.MULTILINE)
+TARGETS = re.compile(r"(?:^|`)make ([a-z-]+)", re.MULTILINE)
 
 
 def blocks(page: str, language: str, holding: str) -> str:
@@ -159,7 +159,7 @@ def test_the_lines_that_make_run_prints_lead_curl_and_python_through_the_proxy(
     insecure = 'ARGS="--set ssl_insecure=true"'
     started.append(checkout.start(f"make run PORT={port} {insecure}"))
     eventually(lambda: listens(port))
-    lines = checkout.run(f"sh .ci/client-lines .venv-run {port}")
+    lines = checkout.run(f"sh .ci/client-lines .venv-run {port} 2>/dev/null")
     asked = f"{tls_upstream.url}/kimi_specification/v1/models"
     python = f"import urllib.request as u; print(u.urlopen('{asked}').read())"
     for client in (f"curl -s --fail {asked}", f'python -c "{python}"'):
@@ -174,6 +174,32 @@ def test_the_lines_of_the_readme_lead_curl_through_the_proxy(
         asked = f"{tls_upstream.url}/kimi_specification/v1/models"
         curl = f"HTTPS_PROXY={proxy.url} CURL_CA_BUNDLE=$CA curl -s --fail {asked}"
         assert "kimi-k2.5" in checkout.run(f"{lines}\n{curl}")
+
+
+def test_what_is_to_be_pasted_has_no_comments_and_runs_in_an_interactive_zsh(
+    checkout: Checkout,
+) -> None:
+    """There, `#` begins a command, and what follows may open a quotation."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    shown = [
+        b for page in pages for b in re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.S | re.M)
+    ]
+    assert [block for block in shown if re.search(r"(^|\s)#", block)] == []
+    zsh = need_command("zsh", install="install zsh (Debian: apt-get install zsh)")
+    printed = checkout.run("sh .ci/client-lines .venv-run 8080 2>/dev/null")
+    script = f"{printed}{blocks('README.md', 'sh', 'export CA=')}print -r -- $CA $HTTPS_PROXY\n"
+    environment = {"HOME": str(checkout.home), "PATH": os.environ["PATH"]}
+    pasted = subprocess.run(
+        [zsh, "-f", "-i"],
+        check=False,
+        input=script,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert f"{checkout.home}/.mitmproxy/bundle.pem http://127.0.0.1:8080" in pasted.stdout
+    assert not re.search("not found|parse error|no matches", pasted.stderr), pasted.stderr
 
 
 def certificate(upstream: Upstream, proxy_port: int | None = None) -> bytes:
@@ -230,7 +256,7 @@ def test_the_proxy_starts_as_written(
     checkout: Checkout, started: list[subprocess.Popen[str]], block: str, option: str
 ) -> None:
     port = free_port()
-    command = blocks("README.md", "sh", block).partition("    #")[0].strip()
+    command = blocks("README.md", "sh", block).strip()
     started.append(checkout.start(f"{command} {option}{port}"))
     eventually(lambda: listens(port))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import re
 from collections.abc import Iterator
 
@@ -11,15 +9,12 @@ from mitmproxy import http
 
 from ..wire.errors import error_object
 from ..wire.json_codec import NotJson, loads
-from .content_decoding import STEP, CutOffError, DecodingError
-from .http_headers import body_of, decoded, media_type
+from ..wire.request_bounds import TooLarge
+from .content_decoding import DecodingError
+from .http_headers import body_of, media_type, request_body
 
 SMALL = 64 * 1024
 """Bytes of a request that is parsed: some milliseconds. A larger one is only searched."""
-MAX_SEARCHED = 256 * 1024 * 1024
-"""Bytes, decompressed: also of what is too large to be bridged, and is refused for that."""
-OVERLAP = 100
-"""Bytes that are searched again, for matches across two pieces."""
 MAX_ERROR = 256 * 1024
 """Bytes of an error that is read; a longer one is a page for people."""
 MAX_TEXT = 4000
@@ -33,33 +28,18 @@ _SOMETHING = re.compile(
 
 async def asks_for_a_response(request: http.Request) -> bool:
     """Whether the body is that of the Responses API: other things have such paths too."""
-    body, total = b"", 0
-    wanted = [_MODEL, _INPUT]
     try:
-        for piece in _steps(request):
-            body += piece
-            total += len(piece)
-            if total > SMALL:
-                wanted = [pattern for pattern in wanted if not pattern.search(body)]
-                if not wanted:
-                    return True
-                body = body[-OVERLAP:]
-                await asyncio.sleep(0)  # others have their turn
-        value = loads(body) if total <= SMALL else None
+        body = await request_body(request)
+        if len(body) > SMALL:
+            return bool(_MODEL.search(body) and _INPUT.search(body))
+        value = loads(body)
+    except TooLarge:
+        return True  # it is refused where it would be bridged
     except (NotJson, DecodingError):
         return False
     if not isinstance(value, dict) or not isinstance(value.get("model"), str):
         return False
     return "input" in value or "messages" in value
-
-
-def _steps(request: http.Request) -> Iterator[bytes]:
-    """The body in pieces of at most `STEP` bytes; if it is cut off, the part that came, as the
-    bridge reads it (a checksum alone may be missing)."""
-    with contextlib.suppress(CutOffError):
-        for piece in decoded(request, MAX_SEARCHED):
-            for start in range(0, len(piece), STEP):
-                yield piece[start : start + STEP]
 
 
 def names_something(request: http.Request, response: http.Response) -> bool:

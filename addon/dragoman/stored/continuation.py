@@ -63,8 +63,7 @@ def not_found(response_id: str) -> Refused:
 def in_progress(response_id: str, *, previous: bool = False) -> Refused:
     """The refusal of what must wait for the end of a response."""
     return Refused(
-        f"Response with id '{label(response_id)}' is still in progress: wait for its end, or "
-        "cancel it.",
+        f"Response with id '{label(response_id)}' is still in progress: wait for its end.",
         status=409,
         param="previous_response_id" if previous else "response_id",
         code="response_in_progress",

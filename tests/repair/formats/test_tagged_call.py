@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.events import Arguments, CallStart, LeftAsText, ScanEvent, Text
+from dragoman.repair.events import Arguments, CallEnd, CallStart, LeftAsText, ScanEvent, Text
 from dragoman.repair.formats import ALL
 from dragoman.repair.formats.glm import TABLE
 from dragoman.repair.formats.tagged_call import read_call
+from tests.repair.streams import scanner_of
 
 from .leaks import said
 from .turns import events_of
@@ -353,6 +354,15 @@ def test_after_a_call_one_without_its_beginning_is_text(name: str, size: int) ->
     rest, calls = meant(text, size)
     assert calls == [call]
     assert rest.strip() == lost.strip()
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_call_leaves_at_its_end_however_many_its_value_quotes(name: str) -> None:
+    quoted = text_of(WRITERS[name](*CALLS[1], "\n")) * 50
+    arguments = {"path": "a", "content": f"So:\n{quoted}."}
+    scanner = scanner_of(DeclaredTools.of_request(REQUEST), "declared")
+    events = scanner.feed(text_of(WRITERS[name]("write_file", arguments, "\n")))
+    assert [event.valid for event in events if isinstance(event, CallEnd)] == [True]
 
 
 def test_a_damaged_call_is_recorded_as_one() -> None:

@@ -323,9 +323,10 @@ class CallText:
             if self._has(name) or self._is_element(name) or not has_text:
                 return False
             return table.pairs or (table.trim and begins_line)
+        if tag.kind is TagKind.VALUE or not begins_line:
+            return False
         tools = self._head.tools
-        is_tool = tag.name is None or not tools or tools.find(name) is not None
-        return tag.kind is not TagKind.VALUE and is_tool and begins_line
+        return tag.name is None or not tools or tools.find(name) is not None
 
     def _is_element(self, name: str) -> bool:
         """Whether the open value may be made of such elements."""

@@ -10,10 +10,12 @@ from ..schema import properties
 from .argument_values import Argument
 from .marker_set import TAG_LIMIT
 from .tags import Tag, TagKind, TagTable
-from .value_types import property_of, type_of
+from .value_types import ValueType, property_of, type_of
 
 _HALF, _FEW = 4, 2
 """Characters of half a tag, at least: beside other text, and where nothing else is meant."""
+_MAX_QUOTED = 64
+"""Quoted ends after which one looks: a value that has more is about them."""
 _WORD = re.compile(r"[\w.-]+")
 _END_OF_TAG = re.compile(r"[^\s>]{0,100}+>")
 _LONE_BRACKET = re.compile(r"(?:^|>)[^<>]*+>\Z")
@@ -49,9 +51,10 @@ def is_cut(argument: Argument, keys: set[str | None], schema: object, table: Tag
     if kind.members and not any(name == "string" for name, _ in kind.members):
         return True
     others = [key for key in properties(schema) if key not in keys]
+    kinds = [type_of(property_of(schema, key), schema) for key in others]
     parts = [part.text.strip() for part in argument.parts()]
     begun = table.in_value.begun
-    for text in parts[1:]:
+    for text in parts[1 : 1 + _MAX_QUOTED]:
         tag = next(table.tags.tags_in(text[:TAG_LIMIT]), None)
         if tag is not None and tag.name in others:
             return True
@@ -63,20 +66,15 @@ def is_cut(argument: Argument, keys: set[str | None], schema: object, table: Tag
             return True
         starts = [size for size in range(_FEW, _HALF + 1) if begun.fullmatch(text[:size])]
         ends = [found.end() for found in (_END_OF_TAG.match(text),) if found]
-        rests = [text[size:].strip() for size in (0, *starts, *ends)]
         bare = len(parts) == 2 and "<" not in parts[0]
-        if any(
-            _is_value_of(key, rest, schema, bare=bare and "<" not in rest)
-            for key in others
-            for rest in rests
-        ):
-            return True
+        for rest in (text[size:].strip() for size in (0, *starts, *ends)):
+            if any(_is_value_of(each, rest, bare=bare and "<" not in rest) for each in kinds):
+                return True
     return False
 
 
-def _is_value_of(key: str, text: str, schema: object, *, bare: bool) -> bool:
-    """Whether a text may be a value of this argument: a string if it is `bare`."""
-    kind = type_of(property_of(schema, key), schema)
+def _is_value_of(kind: ValueType, text: str, *, bare: bool) -> bool:
+    """Whether a text may be a value of this type: a string if it is `bare`."""
     if bare and kind.is_string:
         return True
     try:

@@ -1,6 +1,6 @@
 """The parser of formats that put tags around calls and around each of their arguments.
 
-A call is read once it is whole (`tagged_call`): until then it is held, from its opening tag on.
+A call is held from its opening tag to its end (`tagged_call`), and read then (`call_text`).
 Around calls the parser reads, by one method each:
 
 - `_read_section`: between calls;

@@ -1,9 +1,9 @@
 """Calls between tags, each of which is held until its text is whole (`call_text`).
 
 The text comes in many pieces.  A piece in which no tag begins costs no more than to be kept; the
-others are searched for tags, and a tag with which the call may end has all of it read.  A value
-that quotes such tags is read at the first `_AT_ONCE` of them, and then whenever there are twice
-as many tags: so the whole costs what its length costs, and more text never changes the answer.
+others are searched for tags, and a tag with which the call may end has all of it read.  A value may
+quote many such tags: where reading has cost `_FREE`, it waits until there is twice as much to read,
+so that the whole costs what its length costs.  More text never changes the answer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from .call_text import CallHead, CallText, Reading
 from .protocol import CallArguments
 from .tags import Tag, TagKind, TagTable
 
-_AT_ONCE = 16
+_FREE = 16 * 1024
+"""Tags, of which each costs as much as `_AS_A_TAG` characters of text."""
+_AS_A_TAG = 8 * 1024
 _WITHIN = (TagKind.ARGUMENT, TagKind.VALUE, TagKind.ARGUMENT_END, TagKind.KEY_END, TagKind.JSON)
 """Tags with which no call ends."""
 
@@ -42,8 +44,8 @@ class TaggedCall(CallArguments):
         self._tags: list[Tag] = []
         self._may_end = False
         """Whether a tag with which the call may end has come since it was read."""
-        self._readings = self._tags_read = 0
-        """How often it was read, and how many tags were there."""
+        self._spent = 0
+        """What reading has cost."""
 
     @property
     def complete(self) -> bool:
@@ -63,8 +65,11 @@ class TaggedCall(CallArguments):
 
     def step(self) -> bool:
         self._settle()
-        few = self._readings < _AT_ONCE or len(self._tags) >= 2 * self._tags_read
-        return self._may_end and few and self._read()
+        cost = len(self._tags) + self._size // _AS_A_TAG
+        if not self._may_end or self._spent > cost + _FREE:
+            return False
+        self._spent += cost
+        return self._read()
 
     def _settle(self) -> None:
         """Find the tags in what has come."""
@@ -93,7 +98,6 @@ class TaggedCall(CallArguments):
     def _read(self, *, ended: bool = False, whole: bool = True) -> bool:
         """Read all of it; False if it has no end yet."""
         self._may_end = False
-        self._readings, self._tags_read = self._readings + 1, len(self._tags)
         reading = self.reading(ended=ended, whole=whole)
         if reading is None:
             return False

@@ -1,7 +1,7 @@
 """The tags of formats that put tags around calls, and around each of their arguments.
 
-A `TagTable` is all that such a format declares: expressions for its tags, and what each means.
-`held_calls` reads sections with it, and `tagged_call` the text of one call.
+A `TagTable` is all that such a format declares: how its tags are spelled, and what each means.
+`held_calls` reads sections with it, and `call_text` the text of one call.
 """
 
 from __future__ import annotations
