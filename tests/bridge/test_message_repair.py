@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -445,3 +446,27 @@ def test_a_tool_without_a_schema_is_anthropics_own() -> None:
         REQUEST | {"tools": [BASH, {"type": "web_search_20250305", "name": "w"}]}, "messages"
     )
     assert list(tools.declared.names) == ["bash"]
+
+
+def test_an_answer_that_is_to_be_json_is_no_call() -> None:
+    said = json.dumps({"name": "bash", "arguments": {"command": "ls -la"}})
+    body = stream([("text", pieces(said))], model="x")
+    form = {"output_config": {"format": {"type": "json_schema", "schema": {}}}}
+    assert read(repaired(body, REQUEST | {"model": "x"})).gist == LS
+    assert repaired(body, REQUEST | {"model": "x"} | form) == body
+
+
+def test_blocks_without_end_need_no_memory() -> None:
+    stage = stage_for(tools_of(REQUEST, "messages"), Policy(), Evidence(), 7)
+    many = b"".join(event(each) for each in events([("text", ["Well. "])] * 500)[1:-2])
+    pipeline = RepairPipeline(stage, Evidence())
+    for _ in range(10):
+        pipeline.feed(many)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(10):
+            pipeline.feed(many)
+        assert tracemalloc.get_traced_memory()[0] - before < 64 * 1024
+    finally:
+        tracemalloc.stop()

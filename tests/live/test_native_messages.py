@@ -86,6 +86,24 @@ def test_a_stream_that_breaks_off_within_a_call_breaks_off(chat: Chat) -> None:
         assert [block["type"] for block in got.blocks] == ["text", "tool_use"]
 
 
+@pytest.mark.parametrize(
+    ("where", "passes"),
+    [
+        ("message_repair:MessagesStreamRepair.feed 4", True),
+        ("client_message:ClientMessage.write 2", True),
+        ("client_message:ClientMessage.write 5", False),
+    ],
+)
+def test_after_a_fault_the_stream_passes_or_if_it_has_changed_breaks_off(
+    chat: Chat, where: str, passes: bool
+) -> None:
+    chat.proxy.expected_tracebacks = 1
+    headers = (*VERSION, ("x-fault", f"dragoman.bridge.native.{where}"))
+    reply = chat.ask(LEAKING, ";cut=event", path=PATH, request=REQUEST, headers=headers)
+    chat.proxy.wait_for_log("fault fired")
+    assert (reply.complete, reply.body == LEAKING) == (passes, passes)
+
+
 def test_thoughts_that_a_client_leaves_out_are_put_back(chat: Chat) -> None:
     """Vercel's AI SDK drops thoughts without a signature."""
     thinking = {"thinking": {"type": "adaptive"}}

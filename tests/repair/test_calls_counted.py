@@ -39,12 +39,12 @@ HELD = [
 ]
 FRAMES["more of a call that is held"] = ([*BEGUN, *HELD], "next ")
 ALLOWED = {
-    "more text": (18, 30),
-    "a marker that begins a section": (81, 81),
-    "a marker that begins a call": (41, 41),
-    "a header that starts a call": (113, 128),
-    "more arguments": (26, 43),
-    "more of a call that is held": (22, 22),
+    "more text": (17, 29),
+    "a marker that begins a section": (83, 83),
+    "a marker that begins a call": (43, 43),
+    "a header that starts a call": (115, 130),
+    "more arguments": (24, 41),
+    "more of a call that is held": (20, 20),
 }
 """Repaired, and bridged as well; with the facts that `wire.reply_reader` notes."""
 

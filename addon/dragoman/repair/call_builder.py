@@ -56,8 +56,10 @@ class CallBuilder:
         """The leaked call that came last."""
         self.repaired = 0
         """Leaked calls so far."""
+        self.open = False
+        """Whether the latest one may have more arguments."""
         self.writes = True
-        """Whether the latest one leaves as it arrives."""
+        """Whether it leaves as it arrives."""
 
     @property
     def remembered(self) -> int:
@@ -126,6 +128,7 @@ class CallBuilder:
         deltas = self.written(repeated.add(self.latest, (self.latest, event), text))
         if isinstance(event, CallEnd) and not event.cuts_call:
             deltas += self.written(repeated.end(self.latest))
+        self.open = not isinstance(event, CallEnd)
         self.writes = self.latest.held is None and not self.latest.left_out
         return deltas
 

@@ -62,6 +62,8 @@ class ChatStreamRepair:
         """That of the frames which are like `_same`."""
         self._only: Only | None = None
         """All that one of them says, if nobody has to read it again."""
+        self._says_more = False
+        """Whether they have a role, or what is said of the whole reply."""
         self._misses = 0
         self._gave_up = False
         self._open_ended = False
@@ -117,6 +119,7 @@ class ChatStreamRepair:
         value, fields, text, only = found
         self._only = None if frame.is_error else only
         self._choice = self._queue.choice_of(value, 0)
+        self._says_more = "role" in value["delta"] or any(map(chunk.get, NOT_ONLY))
         self._misses += 1
         known = self._misses <= MAX_MISSES
         self._same = SameFrames.of(frame, chunk, fields, text) if known else None
@@ -131,10 +134,9 @@ class ChatStreamRepair:
         call; None, and nothing is taken, if this one does not."""
         if fields != choice.fields:
             return None
-        calls, in_call = choice.calls, choice.scanner.in_call
+        calls, in_call = choice.calls, choice.calls.open
         changes = in_call or (fields != CONTENT and calls.repaired and self._policy.moves)
-        says_more = changes and any(map(chunk.get, NOT_ONLY))
-        if changes and (says_more or "role" in chunk["choices"][0]["delta"]):
+        if self._says_more and (changes or choice.scanner.in_call):
             return None
         if in_call and not calls.writes:
             return None
@@ -143,11 +145,11 @@ class ChatStreamRepair:
         choice.length += len(text)
         if choice.latest is not chunk and len(frame.raw) <= MAX_METADATA:
             choice.latest = chunk
-        if not changes:
+        if taken and not changes:
             return [frame]
         self._queue.changed = True
         sent = []
-        if taken or not in_call:  # else its call is held
+        if taken:  # else its call is held
             same, call = self._same, calls.repaired if in_call else 0
             if in_call:
                 calls.repeated.keep(calls.latest, taken)

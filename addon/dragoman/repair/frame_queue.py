@@ -115,6 +115,7 @@ class Choice:
         part.add_calls(self.natives.flush())
         self._place(part, end(self.scanner))
         part.add_calls(self.calls.close(cut=not whole))
+        self.calls.open = False
         self.decide()
 
     def decide(self) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from ...notes import Evidence
 from ...repair.call_rule import rules_for
-from ...repair.declared_tools import DeclaredTools
+from ...repair.declared_tools import DeclaredTools, is_json_form
 from ...repair.events import LeftAsText, ScanEvent, Text
 from ...repair.model_family import families_of
 from ...repair.policy import Policy, note_piece
@@ -32,6 +32,8 @@ from .client_message import ClientMessage
 MAX_WAITING = 16 * 1024
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 """Frames, and their bytes, that wait to leave as they came; with more the writer writes."""
+MAX_BLOCKS = 4096
+"""Blocks whose texts are each a field of their own; all that come are one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +48,14 @@ class MessagesTools:
         Anthropic's own.  Hosts map names of Claude's models to others, so such a name says
         nothing of the model."""
         body: Json = request if isinstance(request, dict) else {}
-        choice = body.get("tool_choice")
+        choice, output = body.get("tool_choice"), body.get("output_config")
         tools = [tool for tool in objects(body.get("tools")) if "input_schema" in tool]
         called = {string(each.get("id")): string(each.get("name")) for each in _calls(body)}
         declared = DeclaredTools(
             {name: tool["input_schema"] for tool in tools if (name := string(tool.get("name")))},
             model=_known(body.get("model")),
             forbidden=isinstance(choice, dict) and choice.get("type") == "none",
+            wants_json=is_json_form(output.get("format") if isinstance(output, dict) else None),
             called=called,
         )
         return cls(declared)
@@ -106,32 +109,38 @@ class MessagesStreamRepair:
         self._begins: list[int] = [0]
         self._kinds: list[TextKind] = ["text"]
         """Where the blocks of the text begin, and of which kind they are."""
+        self._blocks = 0
         self._wordless = False
         """Whether no word of the latest block has come."""
         self._changes = self._changes_before = 0
         """Events of the scanner other than text: so far, and before the latest block."""
         self._begun = self._ended = self._change_sent = False
         """Whether the message has begun, and ended; whether something was sent that differs."""
+        self._unchanged: list[Frame] = []
+        """While that is being written for the first time: the frames in whose place it will be."""
 
     # The interface of `StreamRepair`
 
     def feed(self, frame: Frame) -> list[Frame]:
         event = _event_of(frame)
-        if event is not None and (found := api.text_in(event)) is not None and self._may_continue:
-            kind, text = found
-            if self._scanner is not None and event["type"] == api.BLOCK_DELTA:
-                taken = self._scanner.takes(text) if kind == self._kinds[-1] else None
-                if taken is not None:
-                    self._length = self._certain = self._length + len(text)
-                    frame.only = "text" if kind == "text" else "reasoning", text
-                    return [frame]
-        self._read(frame, event)
+        said = api.text_in(event) if event is not None else None
+        if event is not None and said is not None and event["type"] == api.BLOCK_DELTA:
+            if said[1]:
+                frame.only = "text" if said[0] == "text" else "reasoning", said[1]
+            if self._takes(*said):
+                return [frame]
+        self._read(frame, event, said)
         return self._leave()
 
-    @property
-    def _may_continue(self) -> bool:
-        """Whether a frame that only continues a text leaves as it came."""
-        return not (self._waiting or self._client.changed or self._wordless)
+    def _takes(self, kind: TextKind, text: str) -> bool:
+        """Take a text, if it only continues one that leaves as it comes."""
+        scanner, waits = self._scanner, self._waiting or self._wordless
+        if scanner is None or waits or self._client.changed or kind != self._kinds[-1]:
+            return False
+        if scanner.takes(text) is None:
+            return False
+        self._length = self._certain = self._length + len(text)
+        return True
 
     @property
     def unfinished(self) -> bool:
@@ -154,13 +163,15 @@ class MessagesStreamRepair:
 
     def break_off(self) -> list[Frame]:
         """The upstream broke off: what is held is text."""
-        if not self._change_sent:
-            return [waiting.frame for waiting in self._waiting]
+        if (unsent := self.unsent()) is not None:
+            return unsent
         self._abandon()
         return self._leave(last=True)
 
     def unsent(self) -> list[Frame] | None:
-        return None if self._change_sent else [waiting.frame for waiting in self._waiting]
+        if self._change_sent:
+            return None
+        return self._unchanged or [waiting.frame for waiting in self._waiting]
 
     def document(self, body: bytes) -> bytes:
         """A message that came whole, repaired: it is read as the events by which it would have
@@ -183,9 +194,8 @@ class MessagesStreamRepair:
 
     # Reading a frame
 
-    def _read(self, frame: Frame, event: Json | None) -> None:
+    def _read(self, frame: Frame, event: Json | None, said: tuple[TextKind, str] | None) -> None:
         kind, begin = event["type"] if event is not None else "", self._length
-        found = None
         if event is not None and kind == api.MESSAGE_START:
             message = event.get("message")
             self._model = _known(message.get("model")) if isinstance(message, dict) else ""
@@ -203,9 +213,9 @@ class MessagesStreamRepair:
         elif kind == "error" or frame.is_error:
             self._abandon()
             self._ended = True
-        if event is not None and (found := api.text_in(event)) is not None:
-            self._read_text(*found)
-        is_text = found is not None and kind == api.BLOCK_DELTA
+        if said is not None:
+            self._read_text(*said)
+        is_text = said is not None and kind == api.BLOCK_DELTA
         where, lasts = (begin, self._length), self._wordless
         waiting = _WaitingFrame(frame, event, *where, is_text, lasts, self._changes_before)
         self._waiting.append(waiting)
@@ -220,9 +230,13 @@ class MessagesStreamRepair:
             formats = self._policy.formats.active(self._tools.model, self._model, claude=True)
             rules = rules_for(self._tools, self._model)
             self._scanner = Scanner(self._tools, rules, formats)
+        if not (self._waiting or self._pieces) and self._scanner.between:
+            self._begins.clear()
+            self._kinds.clear()
         self._begins.append(self._length)
         self._kinds.append(kind)
-        self._add(self._scanner.enter(str(len(self._kinds))))
+        self._blocks = min(self._blocks + 1, MAX_BLOCKS)
+        self._add(self._scanner.enter(str(self._blocks)))
         self._changes_before = self._changes
 
     def _read_text(self, kind: TextKind, text: str) -> None:
@@ -272,13 +286,14 @@ class MessagesStreamRepair:
         if too_much and not self._client.changed:
             self._client.change()
         if not self._client.changed:
-            return self._unchanged(last=last)
-        out: list[Frame] = []
+            return self._leave_unchanged(last=last)
+        if not self._change_sent:
+            self._unchanged = [waiting.frame for waiting in self._waiting]
         self._write_decided()
-        self._change_sent = True
-        return out + self._client.drain()
+        self._change_sent, self._unchanged = True, []
+        return self._client.drain()
 
-    def _unchanged(self, *, last: bool) -> list[Frame]:
+    def _leave_unchanged(self, *, last: bool) -> list[Frame]:
         count = 0
         for number, waiting in enumerate(self._waiting):
             if waiting.end > self._certain:
