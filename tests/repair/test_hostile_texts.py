@@ -48,6 +48,8 @@ HOSTILE = {
     "brackets": ('<|tool_call>call:bash{command:"#"} ', "my-model"),
     "damaged brackets": ("<|tool_call_start|>[bash(command=#)] ", "my-model"),
     "words in brackets": ("<|tool_call>call:bash{a", "my-model"),
+    "fences of JSON": ('```json\n{"name": "bash", "arguments": {"#": 1}}\n```\n', "qwen2.5-7b"),
+    "fences that begin a call": ('```json\n{"name": "bash", ', "my-model"),
     "an opener without its end": ("[TOOL_CALLS]", "mistral-large"),
     "inline code": ("`a` ``b` ", "my-model"),
     "backticks in a value": ('<tool_call>{"name":"bash","arguments":{"command":"`a', "qwen2.5"),

@@ -134,7 +134,7 @@ class TextReader:
             return None
         state, buffer = self._state, self.buffer
         marker = state.find(buffer)
-        alone = self._all_of_text(buffer)
+        alone = self._all_of_text(buffer) if self.fresh else None
         if alone is not None and (marker is None or alone.start < marker.start):
             marker = alone
         end = marker.start if marker else len(buffer) - state.formats.unfinished(buffer)
@@ -145,8 +145,8 @@ class TextReader:
     def _all_of_text(self, buffer: str) -> MarkerMatch | None:
         """Where a call begins, if all of this text, of which nothing has left, may be one."""
         state = self._state
-        begins = self.fresh and JSON_ALONE in state.formats and not state.called
-        return JSON_ALONE.at_start(buffer) if begins and not state.code.tail.strip() else None
+        begins = JSON_ALONE in state.formats and not (state.called or state.code.tail.strip())
+        return JSON_ALONE.at_start(buffer) if begins else None
 
     def _is_quoted(self, marker: MarkerMatch, quotation: Quotation) -> bool | None:
         """Whether a marker that begins no call is quoted; None if more text decides."""
@@ -209,11 +209,11 @@ class TextReader:
 
     def _leave(self, marker: MarkerMatch, why: str) -> None:
         """The marker is text."""
+        self._state.add_in_vain(marker.format)
         if marker.alone:
             self.give(marker.end)
             self.fresh = False
             return
-        self._state.add_in_vain(marker.format)
         self.give(marker.end)
         self._state.add(LeftAsText(marker.name, why))
         if why is AFTER_ALL_CALLS:
