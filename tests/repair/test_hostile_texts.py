@@ -10,6 +10,7 @@ import pytest
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.formats.tagged_call import MAX_TAGS
 from dragoman.repair.policy import Policy
 from dragoman.repair.scan_state import MAX_CALLS, MAX_IN_VAIN
 from dragoman.wire.sse import split
@@ -132,3 +133,11 @@ def test_after_very_many_calls_the_rest_is_text_on_record(section: bool) -> None
     assert len(found.calls) == MAX_CALLS
     assert found.content == "".join(calls[MAX_CALLS:])
     assert "after as many calls as a reply may have" in "; ".join(evidence.lines())
+
+
+def test_a_call_with_very_many_tags_is_text_on_record() -> None:
+    evidence = Evidence()
+    text = '<invoke name="bash"><parameter name="command">' + "</parameter>a" * (MAX_TAGS + 1)
+    found = read(_repaired([text], "minimax-m2", evidence))
+    assert (found.content, found.calls) == (text, [])
+    assert "call that is too long to be held" in "; ".join(evidence.lines())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.repair.markdown import MarkdownCode
+from dragoman.repair.markdown import MAX_FENCE_LINES, MAX_TICKS, MarkdownCode
 
 FENCE = "```"
 OPEN = {
@@ -71,6 +71,22 @@ def test_code_is_open_or_closed(text: str, wanted: bool) -> None:
     assert is_open(list(before)) is wanted
     for at in range(len(before)):
         assert is_open([before[:at], before[at:]]) is wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("```\n" * MAX_FENCE_LINES, False),
+        ("```\n" * MAX_FENCE_LINES + "```\n```\n", True),
+        ("`a`" * (MAX_TICKS // 2), False),
+        ("`a`" * (MAX_TICKS // 2) + "``b``", True),
+        ("```" + "x" * 9000 + "```\n", False),
+        ("x " * 9000 + "`a", True),
+    ],
+)
+def test_after_very_much_code_all_counts_as_code(text: str, wanted: bool) -> None:
+    for size in (len(text), 1000, 7):
+        assert is_open([text[at : at + size] for at in range(0, len(text), size)]) is wanted
 
 
 @given(st.data(), st.text(alphabet=st.sampled_from("`~\n a->1."), max_size=60))
