@@ -83,6 +83,7 @@ def test_a_bridged_turn_at_a_look() -> None:
         ({"job": "watch"}, "passed"),
         ({"job": "bridge"}, "bridged"),
         ({"request_notes": ("cured: x",)}, "cured"),
+        ({"request_notes": ("not cured: it is too large",)}, "clean"),
         ({"reply_notes": ("dropped x",)}, "repair"),
         ({"outcome": RUNNING}, "repair"),
     ],

@@ -181,6 +181,17 @@ def test_the_headline_tells_repaired_calls_from_others() -> None:
     assert line("bridge", cut, Evidence()) == "✂ max tokens · bridge · m · 3 calls bash ×2, read"
 
 
+@pytest.mark.parametrize(
+    ("note", "done"), [("cured: dropped", "cured"), ("not cured:", "clean")]
+)  # fmt: skip
+def test_only_a_request_that_was_changed_is_cured(note: str, done: str) -> None:
+    evidence = Evidence()
+    evidence.note(note, "field top_p")
+    evidence.request_left()
+    seen = ReplyFacts(parsed=True, model="m", answered="text")
+    assert line("repair", seen, evidence) == f"✓ text · {done} · m"
+
+
 def test_a_headline_names_a_few_calls_only() -> None:
     seen = ReplyFacts(calls=tuple(f"tool{n}" for n in range(9)))
     told = line("watch", seen, Evidence())

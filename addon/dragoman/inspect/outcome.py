@@ -30,6 +30,8 @@ SIGNS: dict[Ending, str] = {
     "running": "…",
 }
 MAX_NAMES = 5
+CURED = "cured:"
+"""How the notes begin of what was changed in a request that is not bridged."""
 REFUSED = "refused:"
 """The note on a request that Dragoman answers itself, with an error."""
 LOST = "lost its stream:"
@@ -156,7 +158,8 @@ def headline(
 
 def _done(job: Job, outcome: Outcome, evidence: Evidence) -> str:
     repaired = bool(evidence.reply_lines() or evidence.calls)
-    return what_was_done(job, outcome, cured=bool(evidence.of_request), repaired=repaired)
+    cured = any(what.startswith(CURED) for what, _ in evidence.of_request)
+    return what_was_done(job, outcome, cured=cured, repaired=repaired)
 
 
 def what_was_done(job: Job, outcome: Outcome, *, cured: bool, repaired: bool) -> str:

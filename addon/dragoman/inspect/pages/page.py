@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from ...wire.json_codec import NotJson, loads
 from ..exchange import Exchange
+from ..outcome import CURED
 
 Style = Literal["text", "header", "highlight", "error", "key"]
 
@@ -170,7 +171,7 @@ def notes(lines: Iterable[str]) -> Page:
 
 def request_notes(exchange: Exchange) -> Page:
     """What was done to a request, under a heading that says of which kind."""
-    return notes(note.removeprefix("cured: ") for note in exchange.request_notes)
+    return notes(note.removeprefix(f"{CURED} ") for note in exchange.request_notes)
 
 
 def stats_page(rows: list[list[str]]) -> Page:

@@ -11,7 +11,7 @@ from ...wire.json_codec import string
 from ...wire.reply_reader import read_reply
 from ...wire.usage import Counts
 from ..exchange import Exchange, Side, Timing
-from ..outcome import Outcome, outcome_of, what_was_done
+from ..outcome import CURED, Outcome, outcome_of, what_was_done
 from ..parse.reply import parse_reply
 from ..parse.request import model_asked, parse_request
 from ..parse.values import ParsedCall, ParsedChoice, ParsedReply, Prose
@@ -80,7 +80,8 @@ def _done_otherwise(exchange: Exchange, outcome: Outcome) -> str:
         return "bridged"
     if exchange.calls:
         return ""
-    cured, repaired = bool(exchange.request_notes), bool(exchange.reply_notes)
+    cured = any(note.startswith(CURED) for note in exchange.request_notes)
+    repaired = bool(exchange.reply_notes)
     return what_was_done(exchange.job, outcome, cured=cured, repaired=repaired)
 
 

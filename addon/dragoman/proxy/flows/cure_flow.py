@@ -22,6 +22,7 @@ from ...bridge.cure.refusals import Cure, refusal_in
 from ...bridge.cure.tool_names import ToolNames
 from ...bridge.model_families import family_of
 from ...bridge.native.request_calls import rename_calls
+from ...inspect.outcome import CURED
 from ...notes import Evidence
 from ...stored.store import NotOpened, StoreError
 from ...stored.turn_reasoning import History, Remembered, with_reasoning
@@ -42,8 +43,6 @@ from ..stored.async_store import AsyncStore
 
 logger = logging.getLogger(__name__)
 
-CURED = "cured:"
-"""How the notes begin of what was changed in a chat request."""
 _ERROR_START = 8192
 """Bytes of an error in which a refusal is looked for: gateways have it in a text of their own."""
 
