@@ -8,6 +8,7 @@ and tries again.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -18,11 +19,18 @@ from typing import Any
 import pytest
 
 from fixtures.server import Reply, Upstream
+from fixtures.wire import Request
+from tests.bridge.messages_streams import pieces, stream
 from tests.live.clients import HEAVY, cannot_run
 from tests.live.mitmdump import Mitmdump
+from tests.live.test_repeated_calls import k2
 from tests.repair.streams import chunk, sse
 
-SDKS = {"responses": "@ai-sdk/openai", "chat": "@ai-sdk/openai-compatible"}
+SDKS = {
+    "responses": "@ai-sdk/openai",
+    "chat": "@ai-sdk/openai-compatible",
+    "messages": "@ai-sdk/anthropic",
+}
 FLAGS = ("--format", "json", "--title", "a title, or it asks for one", "--auto")
 QUIET = ("AUTOUPDATE", "DEFAULT_PLUGINS", "LSP_DOWNLOAD", "MODELS_FETCH", "SHARE")
 PATIENCE = 15.0
@@ -78,7 +86,7 @@ class Opencode:
         return len(self.upstream.requests_of(fixture, self.sdk))
 
 
-@pytest.fixture(params=SDKS)
+@pytest.fixture(params=["responses", "chat"])
 def opencode(
     request: pytest.FixtureRequest,
     plain_upstream: Upstream,
@@ -123,6 +131,35 @@ def test_opencode_runs_a_leaked_call_and_answers(
     (tool,) = [event["part"] for event in events if event["type"] == "tool_use"]
     assert (tool["tool"], tool["state"]["output"].strip()) == ("bash", "from-the-tool")
     assert opencode.requests(fixture) == 2
+
+
+MESSAGES = {
+    "in a text": ("text", "I look. {}"),
+    "in a thought": ("thinking", "I look. {}"),
+    "in Claude's own form": ("text", "I look.\n\ncall\n{}"),
+}
+
+
+@pytest.mark.parametrize("opencode", ["messages"], indirect=True)
+@pytest.mark.parametrize("where", MESSAGES)
+def test_opencode_runs_what_leaks_in_messages(opencode: Opencode, where: str) -> None:
+    command = {"command": "echo it >> ran", "description": "Says it"}
+    call = k2("bash", json.dumps(command))
+    if where == "in Claude's own form":
+        tags = (f'<parameter name="{key}">{value}</parameter>' for key, value in command.items())
+        call = f'<invoke name="bash">{"".join(tags)}</invoke>'
+    kind, text = MESSAGES[where]
+    turns = [[(kind, pieces(text.format(call)))], [("text", ["All is well."])]]
+
+    def reply(request: Request) -> Reply:
+        return Reply(stream(turns[b'"tool_result"' in request.body]))
+
+    name = "messages_" + re.sub(r"\W", "_", where)
+    opencode.upstream.replies[f"{name}/v1/messages"] = reply
+    events = finish(opencode.start(name, ";cut=event"), 40)
+    assert texts(events)[-1] == "All is well."
+    assert (opencode.folder / "ran").read_text() == "it\n"
+    assert opencode.requests(name) == 2
 
 
 @pytest.mark.parametrize(
