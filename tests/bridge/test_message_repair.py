@@ -304,9 +304,8 @@ def test_a_cut_call_is_never_one_that_runs() -> None:
 
 def test_a_block_begins_with_its_first_word_after_a_text_that_was_long_in_doubt() -> None:
     for size in (1, 500):
-        got = read(
-            repaired(stream([("text", pieces(f"> {K2}", size)), ("text", pieces(K2, size))]))
-        )
+        said: list[Block] = [("text", pieces(f"> {K2}", size)), ("text", pieces(K2, size))]
+        got = read(repaired(stream(said, model="x"), REQUEST | {"model": "x"}))
         assert [block["type"] for block in got.blocks] == ["text", "tool_use"]
 
 
