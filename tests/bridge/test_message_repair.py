@@ -470,3 +470,15 @@ def test_blocks_without_end_need_no_memory() -> None:
         assert tracemalloc.get_traced_memory()[0] - before < 64 * 1024
     finally:
         tracemalloc.stop()
+
+
+def test_frames_that_say_nothing_wait_up_to_a_limit() -> None:
+    blank = [("text", ["\n"] * 20_000)]
+    assert repaired(stream(blank)) == stream(blank)
+    half = events([("text", ["So. <|tool_calls_section_be"])])
+    pings = event({"type": "ping"}) * (2 * MAX_WAITING + 10)
+    for said in ([], [half[2] | {"delta": {"type": "text_delta", "text": K2}}]):
+        stage = stage_for(tools_of(REQUEST, "messages"), Policy(), Evidence(), 7)
+        pipeline = RepairPipeline(stage, Evidence())
+        sent = pipeline.feed(b"".join(map(event, [*half[:2], *said, half[2]])) + pings)
+        assert sent.count(b"event: ping") > MAX_WAITING

@@ -53,6 +53,8 @@ HOSTILE = {
     "an opener without its end": ("[TOOL_CALLS]", "mistral-large"),
     "inline code": ("`a` ``b` ", "my-model"),
     "backticks in a value": ('<tool_call>{"name":"bash","arguments":{"command":"`a', "qwen2.5"),
+    "tags in a value": ('<invoke name="bash"><parameter name="command">ls', "minimax-m2"),
+    "quoted calls": (f"`{K3_CALL}` ", "kimi-k3"),
     "fences": ("```\n", "my-model"),
     "fences that close nothing": ("~~~ a\n```\n", "my-model"),
     "lists": ("- a\n", "my-model"),

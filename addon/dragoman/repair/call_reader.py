@@ -190,7 +190,7 @@ class CallReader:
                 return Outcome.REFUSED
             candidate = self.candidate
         held = self.held
-        if held is not None and held.size > HELD_LIMIT:
+        if held is not None and (held.size > HELD_LIMIT or parser.too_long):
             self.refusal = TOO_LONG
             return Outcome.REFUSED
         if held is None and candidate is not None and candidate.size > CANDIDATE_LIMIT:

@@ -75,7 +75,7 @@ class MessageWriter:
             self._write({"type": api.BLOCK_STOP, "index": self.index})
         self.kind, self._call = "", None
 
-    def end(self, event: Json, stop_reason: str | None) -> None:
+    def end(self, event: Json, stop_reason: str) -> None:
         """The event with the message's end, with this stop reason if that can be true."""
         self.stop()
         if stop_reason == api.TOOL_USE and not self.called:

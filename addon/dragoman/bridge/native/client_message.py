@@ -35,7 +35,7 @@ class ClientMessage:
         self._now = now
         self._writer = MessageWriter()
         self.changed = False
-        """Whether the writer writes."""
+        """Whether from now on the writer writes."""
         self._block: Json = {}
         """The host's latest block, as it began."""
         self._index: int | None = None
@@ -45,8 +45,8 @@ class ClientMessage:
         """White space that is sent if a text follows."""
         self._ended = False
         """Whether there was a stop reason."""
-        self._cut = False
-        """Whether a call was cut off."""
+        self.cut = False
+        """Whether a call was cut off, be it in its header."""
         self._calls = RepeatedCalls[CallEvent | Json](evidence)
         self._leaked: RepeatedCall[CallEvent | Json] | None = None
         self._native: RepeatedCall[CallEvent | Json] | None = None
@@ -55,10 +55,6 @@ class ClientMessage:
         """Of the open leaked call."""
         self._made = 0
         """Ids that were made for calls."""
-
-    def change(self) -> None:
-        """From now on the writer writes."""
-        self.changed = True
 
     def drain(self) -> list[Frame]:
         frames, self._writer.frames = self._writer.frames, []
@@ -129,13 +125,12 @@ class ClientMessage:
         return dumps(given).decode() if given and not native.arguments.tell() else ""
 
     def _pass_other(self, frame: Frame, event: Json | None, kind: str) -> None:
-        if event is None or kind not in (api.MESSAGE_DELTA, api.MESSAGE_STOP):
+        reason = api.stop_reason_in(event) if event is not None else ""
+        if not (reason or kind == api.MESSAGE_STOP):
             self._writer.frames.append(frame)
             return
-        reason = api.stop_reason_in(event)
-        if reason or kind == api.MESSAGE_STOP:
-            self._let_out(self._calls.close(cut=not is_whole(reason)))
-        if kind == api.MESSAGE_DELTA:
+        self._let_out(self._calls.close(cut=not is_whole(reason)))
+        if event is not None and reason:
             self._end(event, reason)
             return
         if self._writer.called and not self._ended:
@@ -147,12 +142,12 @@ class ClientMessage:
         self._writer.frames.append(frame)
 
     def _end(self, event: Json, reason: str) -> None:
-        self._ended = self._ended or bool(reason)
-        if reason and self._cut and reason != "refusal":
+        self._ended = True
+        if self.cut and reason != "refusal":
             reason = api.CUT
-        elif reason and self._writer.called and self._policy.ends_for_calls(reason):
+        elif self._writer.called and self._policy.ends_for_calls(reason):
             reason = api.TOOL_USE
-        self._writer.end(event, reason or None)
+        self._writer.end(event, reason)
 
     # Blocks out
 
@@ -229,7 +224,7 @@ class ClientMessage:
 
     def _end_call(self, end: CallEnd) -> None:
         name, arguments = self._leaked.name if self._leaked else "", "".join(self._arguments)
-        self._cut = self._cut or end.cuts_call
+        self.cut = self.cut or end.cuts_call
         if end.cut:
             self._evidence.note("closed a call that the stream cut off")
         elif not end.valid:
@@ -245,7 +240,3 @@ class ClientMessage:
             self._made += 1
             if (new := f"toolu_{self._now}_{self._made}") not in self._tools.called:
                 return new
-
-    def cut_in_header(self) -> None:
-        """A text was cut off where a call had begun."""
-        self._cut = True

@@ -31,7 +31,10 @@ from .client_message import ClientMessage
 
 MAX_WAITING = 16 * 1024
 MAX_WAITING_BYTES = 64 * 1024 * 1024
-"""Frames, and their bytes, that wait to leave as they came; with more the writer writes."""
+"""Frames, and their bytes, that wait to leave as they came.  With more the writer writes; with
+still more, what is undecided is text."""
+MAX_WORDLESS = 64
+"""Frames that wait for the first word of a block."""
 MAX_BLOCKS = 4096
 """Blocks whose texts are each a field of their own; all that come are one."""
 
@@ -50,19 +53,15 @@ class MessagesTools:
         body: Json = request if isinstance(request, dict) else {}
         choice, output = body.get("tool_choice"), body.get("output_config")
         tools = [tool for tool in objects(body.get("tools")) if "input_schema" in tool]
-        called = {string(each.get("id")): string(each.get("name")) for each in _calls(body)}
+        calls = api.calls_in(body.get("messages"))
         declared = DeclaredTools(
             {name: tool["input_schema"] for tool in tools if (name := string(tool.get("name")))},
             model=_known(body.get("model")),
             forbidden=isinstance(choice, dict) and choice.get("type") == "none",
             wants_json=is_json_form(output.get("format") if isinstance(output, dict) else None),
-            called=called,
+            called={string(call.get("id")): string(call.get("name")) for call in calls},
         )
         return cls(declared)
-
-
-def _calls(body: Json) -> list[Json]:
-    return list(api.calls_in(body.get("messages")))
 
 
 def _known(model: object) -> str:
@@ -216,7 +215,7 @@ class MessagesStreamRepair:
         if said is not None:
             self._read_text(*said)
         is_text = said is not None and kind == api.BLOCK_DELTA
-        where, lasts = (begin, self._length), self._wordless
+        where, lasts = (begin, self._length), self._wordless and len(self._waiting) < MAX_WORDLESS
         waiting = _WaitingFrame(frame, event, *where, is_text, lasts, self._changes_before)
         self._waiting.append(waiting)
         self._bytes += len(frame.raw)
@@ -253,7 +252,7 @@ class MessagesStreamRepair:
         if self._scanner is not None:
             self._add(self._scanner.close(whole=whole))
             if self._scanner.cut_in_header:
-                self._client.cut_in_header()
+                self._client.cut = True
 
     def _abandon(self) -> None:
         if self._scanner is None:
@@ -277,14 +276,15 @@ class MessagesStreamRepair:
             else:
                 self._changes += 1
         if self._changes and not self._client.changed:
-            self._client.change()
+            self._client.changed = True
 
     # Sending
 
     def _leave(self, *, last: bool = False) -> list[Frame]:
-        too_much = len(self._waiting) > MAX_WAITING or self._bytes > MAX_WAITING_BYTES
-        if too_much and not self._client.changed:
-            self._client.change()
+        if len(self._waiting) > MAX_WAITING or self._bytes > MAX_WAITING_BYTES:
+            if self._client.changed:
+                self._abandon()
+            self._client.changed = True
         if not self._client.changed:
             return self._leave_unchanged(last=last)
         if not self._change_sent:

@@ -169,6 +169,11 @@ class CallArguments:
         raise NotImplementedError
 
     @property
+    def too_long(self) -> bool:
+        """Whether there is too much in them for a call."""
+        return False
+
+    @property
     def rest(self) -> str:
         """See `LeakParser.rest`."""
         return self._buffer[self._at :]
@@ -252,6 +257,11 @@ class LeakParser:
     def holds(self) -> bool:
         """Whether a call is open, of which nothing is given before it is whole."""
         return False
+
+    @property
+    def too_long(self) -> bool:
+        """Whether the open call is."""
+        return self._arguments is not None and self._arguments.too_long
 
     @property
     def in_call(self) -> bool:

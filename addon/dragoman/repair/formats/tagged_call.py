@@ -14,6 +14,11 @@ from .call_text import CallHead, CallText, Reading
 from .protocol import CallArguments
 from .tags import Tag, TagKind, TagTable
 
+_PIECE = 128
+"""Characters that are searched for tags first, and then as many as there were: most calls are
+short."""
+MAX_TAGS = 4096
+"""Tags of one call; one with more is too long to be held."""
 _FREE = 16 * 1024
 """Tags, of which each costs as much as `_AS_A_TAG` characters of text."""
 _AS_A_TAG = 8 * 1024
@@ -42,6 +47,8 @@ class TaggedCall(CallArguments):
         self._size = 0
         """Characters of that."""
         self._tags: list[Tag] = []
+        self._unread = ""
+        """What has come after the buffer."""
         self._may_end = False
         """Whether a tag with which the call may end has come since it was read."""
         self._spent = 0
@@ -56,6 +63,17 @@ class TaggedCall(CallArguments):
             and not self._text[reading.end :].strip()
         )
 
+    @property
+    def rest(self) -> str:
+        return super().rest + self._unread
+
+    @property
+    def too_long(self) -> bool:
+        return len(self._tags) > MAX_TAGS
+
+    def push(self, text: str) -> None:
+        self._unread += text
+
     def takes(self, text: str) -> str | None:
         if self._buffer or self._head.table.in_value.may_begin_in(text):
             return None
@@ -64,12 +82,16 @@ class TaggedCall(CallArguments):
         return ""
 
     def step(self) -> bool:
+        size = max(_PIECE, self._size)
+        piece, self._unread = self._unread[:size], self._unread[size:]
+        super().push(piece)
         self._settle()
         cost = len(self._tags) + self._size // _AS_A_TAG
-        if not self._may_end or self._spent > cost + _FREE:
-            return False
-        self._spent += cost
-        return self._read()
+        if self._may_end and self._spent <= cost + _FREE:
+            self._spent += cost
+            if self._read():
+                return True
+        return bool(self._unread)
 
     def _settle(self) -> None:
         """Find the tags in what has come."""
