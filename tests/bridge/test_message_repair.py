@@ -302,6 +302,13 @@ def test_a_cut_call_is_never_one_that_runs() -> None:
                 json.loads(block["input"])
 
 
+def test_a_block_begins_with_its_first_word_after_a_text_that_was_long_in_doubt() -> None:
+    for size in (1, 500):
+        said: list[Block] = [("text", pieces(f"> {K2}", size)), ("text", pieces(K2, size))]
+        got = read(repaired(stream(said, model="x"), REQUEST | {"model": "x"}))
+        assert [block["type"] for block in got.blocks] == ["text", "tool_use"]
+
+
 def test_a_break_in_a_call_leaves_it_open_and_before_it_leaves_the_text() -> None:
     body = stream([("text", pieces("So. " + K2))])
     for end in range(0, len(body), 3):

@@ -31,3 +31,4 @@ def test_the_result_is_the_expected_one_however_the_bytes_are_cut(folder: Path) 
         pipeline = RepairPipeline(stage_for(tools, Policy(), Evidence(), NOW), Evidence())
         pieces = [answer[at : at + size] for at in range(0, len(answer), size)]
         assert b"".join([*map(pipeline.feed, pieces), pipeline.close()]) == expected
+        assert not pipeline.broken

@@ -65,6 +65,12 @@ def test_calls_and_their_outputs_get_the_ids_of_the_family(model: str, ids: list
     assert renamed(model, [*TURNS, call("call_d"), output("call_d")])[: len(ids)] == ids
 
 
+def test_an_odd_id_stays() -> None:
+    odd: list[Any] = [["call_a"], {}, 1, None]
+    items = [call("call_a"), *({**output("call_a"), "call_id": each} for each in odd)]
+    assert renamed("kimi-k2.7", items) == ["functions.bash:0", *odd]
+
+
 def test_what_needs_no_other_ids_is_the_same_object() -> None:
     items = [call("functions.bash:0"), output("functions.bash:0"), {"type": "message"}, "odd"]
     own = [call("functions.bash:3"), output("functions.bash:3"), call("functions.bash:7")]

@@ -129,6 +129,23 @@ def test_thoughts_that_a_client_leaves_out_are_put_back(chat: Chat) -> None:
     chat.proxy.wait_for_log("cured: put back remembered reasoning")
 
 
+def test_a_client_that_waits_is_sent_pings(
+    plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]
+) -> None:
+    mode = f"reverse:{plain_upstream.url}"
+    chat = Chat(plain_upstream, mitmdump("--mode", mode, "--set", "dragoman_heartbeat=0.1"))
+    reply = chat.ask(
+        LEAKING,
+        ";cut=event;hold=3",
+        path=PATH,
+        request=REQUEST,
+        headers=VERSION,
+        release_when=lambda body: body.count(b"event: ping\n") > 1,
+    )
+    got = read(reply.body)
+    assert got.stop_reason == "tool_use" and set(got.others) == {"ping"}
+
+
 def test_a_host_that_is_not_there_is_an_error_of_this_api(
     plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]
 ) -> None:

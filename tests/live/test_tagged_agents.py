@@ -68,7 +68,7 @@ def test_codex_runs_each_call_once_and_shows_the_text(codex: Codex, leak: str) -
     assert (codex.work / "ran").read_text().splitlines() == RAN
     assert [item["text"] for item in items if "text" in item] == [answer(leak, "exec_command")]
     assert len(codex.arrived(f"tags_{leak}")) == 4
-    codex.proxy.wait_for_log("a damaged call of exec_command")
+    codex.proxy.wait_for_log("damaged call of exec_command")
 
 
 @pytest.mark.parametrize("opencode", ["chat"], indirect=True)
@@ -79,4 +79,4 @@ def test_opencode_runs_each_call_once_and_shows_the_text(opencode: Opencode, lea
     assert (opencode.folder / "ran").read_text().splitlines() == RAN
     assert texts(events) == [answer(leak, "bash")]
     assert opencode.requests(f"tags_{leak}") == 4
-    opencode.proxy.wait_for_log("a damaged call of bash")
+    opencode.proxy.wait_for_log("damaged call of bash")

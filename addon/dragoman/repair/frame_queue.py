@@ -102,9 +102,8 @@ class Choice:
 
     def finish(self, part: Part, reason: object) -> None:
         """A frame has the reason why the text has ended."""
-        self.end(
-            part, lambda scanner: scanner.close(whole=is_whole(reason)), whole=is_whole(reason)
-        )
+        whole = is_whole(reason)
+        self.end(part, lambda scanner: scanner.close(whole=whole), whole=whole)
         cut = self._cut or self.scanner.cut_in_header
         part.finish = self.policy.finish_after(reason, called=self.calls.repaired > 0, cut=cut)
         part.changed |= part.finish != reason
@@ -344,11 +343,9 @@ class FrameQueue:
                 continue
             if len(frame.raw) <= MAX_METADATA:
                 choice.latest = {**chunk, "choices": [value]}
-            whole = isinstance(value.get("message"), dict) and not isinstance(
-                value.get("delta"), dict
-            )
-            delta = value.get("message" if whole else "delta")
-            delta = delta if isinstance(delta, dict) else {}
+            delta, message = value.get("delta"), value.get("message")
+            whole = isinstance(message, dict) and not isinstance(delta, dict)
+            delta = message if whole else delta if isinstance(delta, dict) else {}
             part = Part(waiting, choice, delta, position, whole, value.get("finish_reason"))
             waiting.parts.append(part)
             natives = array(delta.get("tool_calls"))

@@ -34,7 +34,7 @@ MAX_WAITING_BYTES = 64 * 1024 * 1024
 """Frames, and their bytes, that wait to leave as they came.  With more the writer writes; with
 still more, what is undecided is text."""
 MAX_WORDLESS = 64
-"""Frames that wait for the first word of a block."""
+"""Frames in a row that wait for the first word of a block."""
 MAX_BLOCKS = 4096
 """Blocks whose texts are each a field of their own; all that come are one."""
 
@@ -111,6 +111,8 @@ class MessagesStreamRepair:
         self._blocks = 0
         self._wordless = False
         """Whether no word of the latest block has come."""
+        self._silent = 0
+        """Frames in a row that came meanwhile."""
         self._changes = self._changes_before = 0
         """Events of the scanner other than text: so far, and before the latest block."""
         self._begun = self._ended = self._change_sent = False
@@ -215,7 +217,8 @@ class MessagesStreamRepair:
         if said is not None:
             self._read_text(*said)
         is_text = said is not None and kind == api.BLOCK_DELTA
-        where, lasts = (begin, self._length), self._wordless and len(self._waiting) < MAX_WORDLESS
+        self._silent = self._silent + 1 if self._wordless else 0
+        where, lasts = (begin, self._length), 0 < self._silent <= MAX_WORDLESS
         waiting = _WaitingFrame(frame, event, *where, is_text, lasts, self._changes_before)
         self._waiting.append(waiting)
         self._bytes += len(frame.raw)
