@@ -95,7 +95,7 @@ class ActiveFormats:
         begin = len(text) - len(end) + self.begins_at(end)
         if begin == len(text):
             return 0
-        return max(each.markers.unfinished(text, begin) for each in self._formats)
+        return max([each.markers.unfinished(text, begin) for each in self._formats])
 
 
 @lru_cache(maxsize=64)
