@@ -155,11 +155,11 @@ def test_a_document_is_handed_out_to_be_read() -> None:
 
 
 def test_a_document_that_is_too_large_passes() -> None:
-    warned: list[str] = []
-    pipeline = RepairPipeline(stage(LEAK), Evidence(), warned.append, max_document=10)
+    evidence = Evidence()
+    pipeline = RepairPipeline(stage(LEAK), evidence, max_document=10)
     sent = pipeline.feed(b'{"choices"') + pipeline.feed(b": []}") + pipeline.feed(b"\n")
     assert sent + pipeline.close() == b'{"choices": []}\n'
-    assert len(warned) == 1
+    assert evidence.lines() == ["not repaired: the body is too large to be read as a whole"]
 
 
 def test_after_a_fault_among_arguments_the_reply_breaks_off(

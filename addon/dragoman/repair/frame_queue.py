@@ -401,6 +401,7 @@ class FrameQueue:
                 sent += frames
             else:  # all of its text is of a call
                 changed = True
+            each.parts = []  # no cycle may keep the declared tools until a collection
         if len(leaving) == len(waiting):
             self.waiting, self._size = [], 0
         elif leaving:

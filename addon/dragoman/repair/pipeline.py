@@ -9,7 +9,7 @@ that its upstream cuts off is cut off for the client, after what was held.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from ..notes import Evidence
@@ -73,7 +73,7 @@ class Untouched:
 class RepairPipeline:
     """Methods that return bytes return those that are sent now.
 
-    `warn` receives what a person should know.  `labelled`, `max_document`: see `BodyForm`.
+    `labelled`, `max_document`: see `BodyForm`.
     `has_end`: a chat completion that does not report its end was cut off: opencode asks again for
     ever if such a reply ends well.  `breaks`: whether the client's reply can be broken off;
     otherwise its last event is an error.  `keeps`: the thoughts that led to calls are kept before
@@ -84,7 +84,6 @@ class RepairPipeline:
         self,
         repair: StreamRepair,
         evidence: Evidence,
-        warn: Callable[[str], None] = lambda what: None,  # noqa: ARG005
         *,
         labelled: bool = True,
         max_document: int = 0,
@@ -95,7 +94,6 @@ class RepairPipeline:
         self._repair = repair
         self.read = TurnReader(keeps=keeps)
         self._evidence = evidence
-        self._warn = warn
         self._has_end = has_end
         self._breaks = breaks
         self._form = BodyForm(labelled=labelled, max_document=max_document)
@@ -204,7 +202,7 @@ class RepairPipeline:
     def _find_form(self, data: bytes) -> None:
         stream = self._form.feed(data)
         if self._form.too_large:
-            self._warn("the body is too large to be repaired as a whole")
+            self._evidence.note("not repaired:", "the body is too large to be read as a whole")
             self._out.append(self._form.document() or b"")
             self._verbatim, self._has_end = True, False
             self.read.stopped = True
@@ -269,7 +267,6 @@ class RepairPipeline:
 
     def _drop(self, size: int) -> None:
         if size:
-            self._warn(f"an unfinished event of {size} bytes is dropped")
             self._evidence.note("dropped", "an event without its end")
 
     def _break_off(self, error: str) -> None:

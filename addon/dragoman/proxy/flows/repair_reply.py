@@ -11,7 +11,6 @@ import logging
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from weakref import WeakKeyDictionary
 
 from mitmproxy import http
@@ -296,9 +295,6 @@ class RepairStream(LiveStream):
         self._pipeline = RepairPipeline(
             repair,
             context.record.evidence,
-            # Not a method: without a cycle an ended stream, and the tools that its request
-            # declared, wait for no collector.
-            partial(logger.warning, "%s: %s", context.name),
             labelled=context.labelled,
             max_document=MAX_REPLY,
             has_end=has_end,
