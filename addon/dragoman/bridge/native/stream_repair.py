@@ -20,6 +20,7 @@ from ...notes import Evidence
 from ...repair.call_rule import rules_for
 from ...repair.events import Arguments, LeftAsText, ScanEvent, Text
 from ...repair.policy import Policy, note_piece
+from ...repair.scan_state import ReplyCounts
 from ...repair.scanner import Scanner
 from ...wire.chat_end import error_frame
 from ...wire.json_codec import Json, NotJson, dumps, loads, string
@@ -81,6 +82,7 @@ class ResponsesStreamRepair:
         self._evidence = evidence
         self._now = now
         self._formats = policy.formats.active(tools.declared.model)
+        self._counts = ReplyCounts()
         self._model: str | None = None
         """What the reply calls its model; None while no text has come."""
         self._host = HostReader()
@@ -234,7 +236,7 @@ class ResponsesStreamRepair:
                 self._tools = RequestTools.of_request(response)
             self._formats = self._policy.formats.active(self._tools.declared.model, self._model)
         declared = self._tools.declared
-        return Scanner(declared, rules_for(declared, self._model), self._formats)
+        return Scanner(declared, rules_for(declared, self._model), self._formats, self._counts)
 
     def _add_pieces(
         self, scanned: _ScannedText, pieces: list[ScanEvent], logprobs: Sequence[Json] = ()
