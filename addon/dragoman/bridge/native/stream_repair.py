@@ -21,6 +21,7 @@ from ...repair.call_rule import rules_for
 from ...repair.events import Arguments, LeftAsText, ScanEvent, Text
 from ...repair.formats.json_alone import JSON_ALONE
 from ...repair.policy import Policy, note_piece
+from ...repair.scan_state import ReplyCounts
 from ...repair.scanner import Scanner
 from ...wire.chat_end import error_frame
 from ...wire.json_codec import Json, NotJson, dumps, loads, string
@@ -82,6 +83,7 @@ class ResponsesStreamRepair:
         self._evidence = evidence
         self._now = now
         self._formats = policy.formats.active(tools.declared.model)
+        self._counts = ReplyCounts()
         self._model: str | None = None
         """What the reply calls its model; None while no text has come."""
         self._host = HostReader()
@@ -238,7 +240,7 @@ class ResponsesStreamRepair:
         declared = self._tools.declared
         thinks = text.part.item == "reasoning"
         formats = self._formats.without(JSON_ALONE) if thinks else self._formats
-        return Scanner(declared, rules_for(declared, self._model), formats)
+        return Scanner(declared, rules_for(declared, self._model), formats, self._counts)
 
     def _add_pieces(
         self, scanned: _ScannedText, pieces: list[ScanEvent], logprobs: Sequence[Json] = ()
