@@ -45,8 +45,7 @@ class CallingToolParser(EnclosedParser):
         header = Header(found["name"], found["name"])
         return self._start_call(header, JsonArguments(self.markers), found.end())
 
-    def _read_after(self) -> bool:
-        return self._read_closer()
+    _read_after = EnclosedParser._read_closer
 
 
 def _enclosed(name: str, begin: str, end: str, *, marked: bool = True) -> LeakFormat:
@@ -58,12 +57,13 @@ def _enclosed(name: str, begin: str, end: str, *, marked: bool = True) -> LeakFo
         end_is_marked = marked
 
     opened = rf"{re.escape(begin)}\s{{0,64}}"
-    half = rf"{begun(begin)}|{begun(end)}|{re.escape(end)}\s{{0,64}}"  # a lone end may be a stray
+    tags = (begin, end) if end.startswith("</") else (begin,)  # a lone one may be a stray
+    half = "|".join(rf"{begun(tag)}|{re.escape(tag)}\s{{0,64}}" for tag in tags)
     in_text = MarkerPattern(
         rf"{opened}(?=(?:\[\s{{0,64}})?\{{\s{{0,64}}[{{\"])",
         rf"(?:{half}|{opened}(?:\[\s{{0,64}})?(?:\{{\s{{0,64}})?)\Z",
     )
-    return LeakFormat(name, (begin, end), in_text, Parser, named())
+    return LeakFormat(name, tags, in_text, Parser, named())
 
 
 NEMOTRON = _enclosed("nemotron", "<TOOLCALL>", "</TOOLCALL>")
