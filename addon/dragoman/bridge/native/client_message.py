@@ -116,19 +116,18 @@ class ClientMessage:
 
     def _pass_other(self, frame: Frame, event: Json, kind: str) -> None:
         reason = api.stop_reason_in(event)
-        if not (reason or kind == api.MESSAGE_STOP):
-            self._writer.frames.append(frame)
-            return
-        self._let_out(self._calls.close(cut=not is_whole(reason)))
+        if reason or kind == api.MESSAGE_STOP:
+            self._let_out(self._calls.close(cut=not is_whole(reason)))
         if reason:
             self._end(event, reason)
             return
-        if self._writer.called and not self._ended:
+        if kind == api.MESSAGE_STOP and self._writer.called and not self._ended:
             self._evidence.note("added stop_reason", api.TOOL_USE)
             ends = {"stop_reason": None, "stop_sequence": None}
             added = {"type": api.MESSAGE_DELTA, "delta": ends, "usage": {"output_tokens": 0}}
             self._end(added, api.TOOL_USE)
-        self._writer.stop()
+        elif kind == api.MESSAGE_STOP:
+            self._writer.stop()
         self._writer.frames.append(frame)
 
     def _end(self, event: Json, reason: str) -> None:

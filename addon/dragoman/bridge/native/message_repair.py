@@ -96,8 +96,7 @@ class MessagesStreamRepair:
         self._tools = tools.declared
         self._policy = policy
         self._evidence = evidence
-        self._model = ""
-        self._scanner: Scanner | None = None
+        self._scanner = self._scanner_for("")
         self._client = ClientMessage(tools.declared, policy, evidence, now)
         self._waiting: deque[_WaitingFrame] = deque()
         self._bytes = 0
@@ -106,8 +105,8 @@ class MessagesStreamRepair:
         """Characters of the text, and up to where it is certain that they are text."""
         self._pieces: deque[ScanEvent] = deque()
         """What the scanner has made of the text that has not left."""
-        self._begins: list[int] = [0]
-        self._kinds: list[TextKind] = ["text"]
+        self._begins: list[int] = []
+        self._kinds: list[TextKind] = []
         """Where the blocks of the text begin, and of which kind they are."""
         self._blocks = 0
         self._wordless = 0
@@ -119,6 +118,11 @@ class MessagesStreamRepair:
         self._unchanged: list[Frame] | None = []
         """While a change is written for the first time, the frames in whose place it will be; None
         once it was."""
+
+    def _scanner_for(self, model: str) -> Scanner:
+        """`model`: as the reply names it."""
+        formats = self._policy.formats.active(self._tools.model, model, claude=True)
+        return Scanner(self._tools, rules_for(self._tools, model), formats)
 
     # The interface of `StreamRepair`
 
@@ -135,10 +139,8 @@ class MessagesStreamRepair:
 
     def _takes(self, kind: TextKind, text: str) -> bool:
         """Take a text, if it only continues one that leaves as it comes."""
-        scanner, waits = self._scanner, self._waiting or self._wordless
-        if scanner is None or waits or self._client.changed or kind != self._kinds[-1]:
-            return False
-        if scanner.takes(text) is None:
+        waits = self._waiting or self._wordless or self._client.changed
+        if waits or self._kinds[-1:] != [kind] or self._scanner.takes(text) is None:
             return False
         self._length = self._certain = self._length + len(text)
         return True
@@ -147,8 +149,7 @@ class MessagesStreamRepair:
     def unfinished(self) -> bool:
         """Whether a call was found, or may begin, and the message has not ended: clients run the
         call of a stream that ends without its end."""
-        in_call = self._scanner is not None and not self._scanner.between
-        return not self._ended and (self._client.changed or in_call)
+        return not self._ended and (self._client.changed or not self._scanner.between)
 
     @property
     def heartbeat(self) -> Frame:
@@ -200,7 +201,8 @@ class MessagesStreamRepair:
         self._wordless += self._wordless > 0
         if kind == api.MESSAGE_START:
             message = event.get("message")
-            self._model = _known(message.get("model")) if isinstance(message, dict) else ""
+            if isinstance(message, dict) and not self._kinds:
+                self._scanner = self._scanner_for(_known(message.get("model")))
             self._begun = True
         elif (block := api.block_begun(event)) is not None:
             self._begin_block(api.TEXTS.get(string(block.get("type"))))
@@ -227,10 +229,6 @@ class MessagesStreamRepair:
             self._end_text(whole=True)
             return
         self._wordless = self._wordless or 1
-        if self._scanner is None:
-            formats = self._policy.formats.active(self._tools.model, self._model, claude=True)
-            rules = rules_for(self._tools, self._model)
-            self._scanner = Scanner(self._tools, rules, formats)
         if not (self._waiting or self._pieces) and self._scanner.between:
             self._begins.clear()
             self._kinds.clear()
@@ -241,9 +239,8 @@ class MessagesStreamRepair:
         self._changes_before = self._changes
 
     def _read_text(self, kind: TextKind, text: str) -> None:
-        if self._scanner is None or kind != self._kinds[-1]:
+        if self._kinds[-1:] != [kind]:
             self._begin_block(kind)  # a host that leaves its beginning out
-        assert self._scanner is not None
         self._wordless = 0 if text.strip() else self._wordless
         self._length += len(text)
         self._add(self._scanner.feed(text))
@@ -251,14 +248,10 @@ class MessagesStreamRepair:
     def _end_text(self, *, whole: bool) -> None:
         """`whole`: not by a limit."""
         self._wordless = 0
-        if self._scanner is not None:
-            self._add(self._scanner.close(whole=whole))
-            if self._scanner.cut_in_header:
-                self._client.cut = True
+        self._add(self._scanner.close(whole=whole))
+        self._client.cut = self._client.cut or self._scanner.cut_in_header
 
     def _abandon(self) -> None:
-        if self._scanner is None:
-            return
         events = self._scanner.abandon()
         if self._client.changed:
             self._add(events)
@@ -304,7 +297,8 @@ class MessagesStreamRepair:
         sent = [self._taken() for _ in range(count)]
         for waiting in sent:
             self._client.passed(waiting.event)
-            deque(self._pieces_before(waiting.end), maxlen=0)
+            for _ in self._pieces_before(waiting.end):
+                pass
         return [waiting.frame for waiting in sent]
 
     def _taken(self) -> _WaitingFrame:
@@ -314,16 +308,14 @@ class MessagesStreamRepair:
 
     def _write_decided(self) -> None:
         """Write all that is decided, by the writer."""
-        scanner = self._scanner
-        decided = self._length - (scanner.undecided if scanner else 0)
+        decided = self._length - self._scanner.undecided
         while self._waiting:
             waiting = self._waiting[0]
             if not waiting.is_text:
                 self._write_pieces(waiting.begin)
                 if waiting.begin > decided:
                     return
-                same = waiting.changes == self._changes
-                same = same and not (scanner and scanner.held_call.size)
+                same = waiting.changes == self._changes and not self._scanner.held_call.size
                 self._client.pass_on(waiting.frame, waiting.event, signed=same)
             self._taken()
         self._write_pieces(self._length)
