@@ -29,7 +29,7 @@ class MessageWriter:
         self.called = False
         """Whether there is a call."""
         self._begins: Json | None = None
-        """The open block, if it has not been sent: it begins with its first delta, or its end."""
+        """The open block, if it has not been sent: a call begins with its first delta."""
         self.frames: list[Frame] = []
 
     def adopt(self, index: int, kind: str) -> None:
@@ -49,6 +49,8 @@ class MessageWriter:
         self.stop()
         self.index, self.kind = self.index + 1, block["type"]
         self._begins = block
+        if self.kind != api.CALL:
+            self._begin()
 
     def arguments(self, text: str) -> None:
         """More of the input of the open call, which does not begin with white space."""
@@ -66,9 +68,8 @@ class MessageWriter:
         if cut and self._begins is not None:
             self.index -= 1
         elif self.kind and not cut:
-            if self._begins is not None and self.kind == api.CALL:
+            if self._begins is not None:
                 self.arguments(dumps(self._begins.get("input") or {}).decode())
-            self._begin()
             self._write({"type": api.BLOCK_STOP, "index": self.index})
         self.kind, self._begins = "", None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from io import StringIO
 from itertools import count
+from typing import Any
 
 from ...notes import Evidence
 from ...repair.call_builder import MAX_CHECKED
@@ -25,7 +26,9 @@ from ...wire.sse import Frame
 from ..messages.event_writer import MessageWriter
 
 CallEvent = CallStart | Arguments | CallEnd
-Call = RepeatedCall[CallEvent | Json]
+Call = RepeatedCall[Any]
+Piece = tuple[Call, CallEvent] | Json
+"""An event of a leaked call, or one of the host's."""
 _NO_CALL: Call = RepeatedCall("", leaked=False, arguments=StringIO(), ended=True)
 
 
@@ -50,7 +53,7 @@ class ClientMessage:
         """Whether there was a stop reason."""
         self.cut = False
         """Whether a call was cut off, be it in its header."""
-        self._calls = RepeatedCalls[CallEvent | Json](evidence)
+        self._calls = RepeatedCalls[Piece](evidence)
         self._leaked = self._native = _NO_CALL
         """The leaked call that came last, and that of the host's latest block."""
         self._ids = (f"toolu_{now}_{number}" for number in count(1))
@@ -101,7 +104,7 @@ class ClientMessage:
         if block.get("type") == api.CALL:
             self._native = self._calls.begin(string(block.get("name")), leaked=False)
 
-    def _follow(self, event: Json) -> Sequence[CallEvent | Json]:
+    def _follow(self, event: Json) -> Sequence[Piece]:
         """Keep what a block of a call says; what of calls leaves now."""
         native = self._native
         if native.ended:
@@ -160,12 +163,12 @@ class ClientMessage:
         self._writer.begin(self._block)
         self._at = self._writer.index
 
-    def _let_out(self, pieces: Sequence[CallEvent | Json]) -> None:
+    def _let_out(self, pieces: Sequence[Piece]) -> None:
         for piece in pieces:
             if isinstance(piece, dict):
                 self._write_block(piece)
             else:
-                self._write_call(piece)
+                self._write_call(*piece)
 
     # What the scanner has made of a text
 
@@ -178,7 +181,7 @@ class ClientMessage:
             if isinstance(piece, CallStart):
                 self._leaked = self._calls.begin(piece.name, leaked=True)
             arguments = piece.text if isinstance(piece, Arguments) else ""
-            self._let_out(self._calls.add(self._leaked, piece, arguments))
+            self._let_out(self._calls.add(self._leaked, (self._leaked, piece), arguments))
             if isinstance(piece, CallEnd) and not piece.cuts_call:
                 self._let_out(self._calls.end(self._leaked))
         elif isinstance(piece, Dropped):
@@ -195,7 +198,7 @@ class ClientMessage:
                 self._open()
         self._writer.text(kind, text)
 
-    def _write_call(self, event: CallEvent) -> None:
+    def _write_call(self, call: Call, event: CallEvent) -> None:
         if isinstance(event, CallStart):
             self._evidence.call(event.name, event.format, event.form)
             if event.form == LITERAL:
@@ -204,12 +207,11 @@ class ClientMessage:
             self._writer.begin({"type": api.CALL, "id": call_id, "name": event.name})
             self._blank = ""
         elif isinstance(event, CallEnd):
-            self._end_call(event)
+            self._end_call(call, event)
         else:
             self._writer.arguments(event.text)
 
-    def _end_call(self, end: CallEnd) -> None:
-        call = self._leaked
+    def _end_call(self, call: Call, end: CallEnd) -> None:
         self.cut = self.cut or end.cuts_call
         if end.cut:
             self._evidence.note("closed a call that the stream cut off")
