@@ -13,9 +13,10 @@ valid moonshot flavored json schema").  The rules are those of its error texts, 
 
 The invariant: an argument that the old schema accepts, the new one accepts, if what has no
 type is read as the type that its keywords are about, and a property that only some forms of
-the root name as these name it.  Where the rules leave no way to say something (``not``,
-``if``), or it is rare (``prefixItems``, ``patternProperties``), the new schema says less.  The
-same schema gives the same bytes, and one that keeps the rules is returned as it is.
+the root name as these name it.  Where the rules leave no way to say something (``not``, ``if``),
+or it is rare (``prefixItems``, ``patternProperties``, a union beside other demands than a type),
+the new schema says less.  The same schema gives the same bytes, and one that keeps the rules is
+returned as it is.
 """
 
 from __future__ import annotations
@@ -43,13 +44,11 @@ from ...wire.json_schema import (
 MAX_SCHEMAS = 10_000
 """Schemas within one that are rewritten: a tool has some dozens; this many take 50 ms."""
 MAX_COPIES = 2_000
-"""Schemas after which none is copied any more.  What stood beside a ``$ref`` is then left out, so
-that schemas that name each other many times stay small."""
+"""Schemas after which none is copied any more: what stands beside a ``$ref`` is left out, so that
+schemas that name each other many times stay small."""
 MAX_DEPTH = 40
 """Levels of schemas, and of references that lead to others; what is further inside may be
 anything."""
-_MAX_PASSES = 51
-"""How often definitions are looked through for those that can end."""
 
 _VALUES = ("default", "const", "examples", "example")
 _UNIONS = ("anyOf", "oneOf")
@@ -88,26 +87,19 @@ class _Rewriter:
         """The definitions by name, not rewritten."""
         self._targets: dict[str, Json] = {}
         """What the pointers lead to, as `_flat` gives it."""
-        self._open: set[int] = set()
-        """The schemas that are copied, and the unions that are taken apart, on the way to the one
-        that is rewritten: a second time would not end."""
+        self._copying = False
+        """Whether a copy is made, which holds none itself: it might not end."""
 
     def root(self) -> Json:
         named = self._root.get("$defs")
         for name in named if isinstance(named, dict) else ():
             self._definition(f"#/$defs/{escaped(name)}")
-        flat = self._flat(self._root)
-        root = self._plain(_as_object(flat, self._branches(flat)), 0)
+        root = self._plain(self._object(self._flat(self._root)), 0)
         definitions: dict[str, Json] = {}
         for name, value in self._definitions:  # which grows
-            is_alias = isinstance(value, dict) and only_refers(value)
-            definitions[name] = self._schema(self._flat(value) if is_alias else value, 0)
+            definitions[name] = self._schema(value, 0)
         _make_endable(definitions)
-        if definitions:
-            root["$defs"] = definitions
-        if definitions and "$defs" in self._root:
-            return {key: root[key] for key in self._root if key in root} | root
-        return root
+        return {**root, "$defs": definitions} if definitions else root
 
     def _count(self, schemas: int = 1) -> None:
         self._schemas += schemas
@@ -126,11 +118,11 @@ class _Rewriter:
         reference = {"$ref": f"#/$defs/{name}"} if name else None
         if reference and only_refers(node):
             return reference
-        if id(node) in self._open or self._schemas > MAX_COPIES:
+        if self._copying or self._schemas > MAX_COPIES:
             return reference or anything()
-        self._open.add(id(node))
+        self._copying = True
         copy = self._plain(self._flat(node), depth)
-        self._open.discard(id(node))
+        self._copying = False
         return copy
 
     def _referred(self, node: Json) -> str | None:
@@ -142,31 +134,17 @@ class _Rewriter:
         return None
 
     def _plain(self, node: Json, depth: int) -> Json:
-        """A schema that refers to nothing itself."""
+        """A schema that refers to nothing itself.  Beside a union stands at most a type, which its
+        branches say again; beside other demands the union is left out."""
         dropped = [key for key in node if key in _LEFT_OUT or not is_well_typed(key, node[key])]
-        self.left_out |= dict.fromkeys(dropped)
-        node = {key: value for key, value in node.items() if key not in dropped}
-        unions = [node.pop(name) for name in _UNIONS if name in node]
-        if len(unions) > 1:
-            self.left_out["oneOf"] = None
-        return self._union(node, unions[0], depth) if unions else self._typed(node, depth)
-
-    def _union(self, node: Json, choices: list[Any], depth: int) -> Json:
-        """The demands beside a union move into each of its branches."""
-        notes, demands = annotations_and_demands(node)
-        copies = bool(demands) and self._schemas > MAX_COPIES
-        branches: list[Json] = []
-        if id(choices) not in self._open and not copies and depth <= MAX_DEPTH:
-            self._open.add(id(choices))
-            for choice in choices:
-                if demands and isinstance(choice, dict):
-                    branches.append(self._plain(joined(demands, self._flat(choice)), depth + 1))
-                elif choice is not False:
-                    branches.append(self._schema(demands or choice, depth + 1))
-            self._open.discard(id(choices))
-        if not branches:
-            self.left_out["anyOf"] = None
-            return self._typed(node, depth)
+        unions = [key for key in _UNIONS if node.get(key) and key not in dropped]
+        own = {key: value for key, value in node.items() if key not in (*dropped, *_UNIONS)}
+        notes, demands = annotations_and_demands(own)
+        is_union = bool(unions) and demands.keys() <= {"type"}
+        self.left_out |= dict.fromkeys([*dropped, *unions[is_union:]])
+        if not is_union:
+            return self._typed(own, depth)
+        branches = [self._schema(choice, depth + 1) for choice in node[unions[0]]]
         beside = notes.keys() - {"title", "description"}
         branches = [{k: v for k, v in branch.items() if k not in beside} for branch in branches]
         return {**notes, "anyOf": branches}
@@ -178,13 +156,8 @@ class _Rewriter:
         if not node.keys() - {"type", "title", "description"}:
             return {**node, "type": types}
         notes, demands = annotations_and_demands(node)
-        branches = []
-        for kind in types:
-            values = [demands["const"]] if "const" in demands else demands.get("enum")
-            if not isinstance(values, list) or any(is_of(value, kind) for value in values):
-                mine = {k: v for k, v in demands.items() if is_about(k, kind)}
-                branches.append(self._of_type(kind, mine, depth))
-        return {**notes, "anyOf": branches} if branches else self._of_type(types[0], notes, depth)
+        of_kind = {kind: {k: v for k, v in demands.items() if is_about(k, kind)} for kind in types}
+        return {**notes, "anyOf": [self._of_type(k, mine, depth) for k, mine in of_kind.items()]}
 
     def _of_type(self, kind: str, node: Json, depth: int) -> Json:
         typed: Json = {} if "type" in node else {"type": kind}
@@ -196,11 +169,19 @@ class _Rewriter:
                     fitting = [each for each in array(value) if is_of(each, kind)]
                     if fitting and kind not in ("object", "array", "null"):
                         typed[key] = fitting
+                case "const" if not is_of(value, kind):
+                    pass
                 case "properties":
-                    typed[key] = self._properties(value, depth)
+                    if "$ref" in value:
+                        self.left_out["property $ref"] = None
+                    named = {name: each for name, each in value.items() if name != "$ref"}
+                    typed[key] = {
+                        name: self._schema(each, depth + 1) for name, each in named.items()
+                    }
                 case "required":
+                    known = node.get("properties", {}).keys() - {"$ref"}
                     if kind == "object":
-                        typed[key] = [name for name in strings(value) if name != "$ref"]
+                        typed[key] = [name for name in strings(value) if name in known]
                 case "additionalProperties" if "patternProperties" in node:
                     self.left_out[key] = None
                 case "additionalProperties" if isinstance(value, dict):
@@ -213,14 +194,7 @@ class _Rewriter:
                     self.left_out[key] = None
                 case _:
                     typed[key] = value
-        return _with_required(typed)
-
-    def _properties(self, named: Json, depth: int) -> Json:
-        if "$ref" in named:
-            self.left_out["property $ref"] = None
-        return {
-            name: self._schema(value, depth + 1) for name, value in named.items() if name != "$ref"
-        }
+        return typed
 
     # What a schema refers to
 
@@ -253,7 +227,7 @@ class _Rewriter:
         if not isinstance(target, (dict, bool)):
             return None
         wanted = re.sub(r"[^A-Za-z0-9_.-]", "_", pointer.rsplit("/", 1)[-1].strip("#")) or "root"
-        name, number = wanted, 1
+        name, number = wanted, len(self._taken)
         while name in self._taken:
             number += 1
             name = f"{wanted}_{number}"
@@ -264,65 +238,43 @@ class _Rewriter:
 
     # The root
 
-    def _branches(self, flat: Json, depth: int = 0) -> list[Json]:
-        """The objects that the root may be, where it is one of several."""
-        unions = [flat[name] for name in _UNIONS if isinstance(flat.get(name), list)]
-        choices = unions[0] if unions else []
-        found: list[Json] = []
-        for choice in choices if depth < 3 else ():
-            branch = self._flat(choice) if isinstance(choice, dict) else {}
-            named = branch.get("properties")
-            self._count(len(named) if isinstance(named, dict) else 0)
-            if "object" in listed(branch.get("type", "object")):
-                found += self._branches(branch, depth + 1) or [branch]
-        return found
-
-
-def _as_object(flat: Json, branches: list[Json]) -> Json:
-    """The root: an object with the properties of all its branches, of which those are required
-    that all of them require."""
-    keywords = {key: value for key, value in flat.items() if key not in _UNIONS}
-    root: Json = {"type": "object", **keywords} | {"type": "object"}
-    if not branches:
+    def _object(self, flat: Json) -> Json:
+        """The root, which may be one of several objects: an object with the properties of all of
+        them, of which those are required that all require."""
+        root: Json = {"type": "object", **flat} | {"type": "object"}
+        unions = [root.pop(name, None) for name in _UNIONS]
+        branches = [self._flat(choice) for choice in objects(unions[0] or unions[1])]
+        branches = [each for each in branches if "object" in listed(each.get("type", "object"))]
+        if not branches:
+            return root
+        properties: dict[str, dict[bytes, Any]] = {}
+        for holder in (flat, *branches):
+            named = holder.get("properties")
+            for name, value in named.items() if isinstance(named, dict) else ():
+                self._count()
+                properties.setdefault(name, {}).setdefault(dumps(value), value)
+        root["properties"] = {
+            name: {"anyOf": [*values.values()]} if len(values) > 1 else next(iter(values.values()))
+            for name, values in properties.items()
+        }
+        required = [dict.fromkeys(strings(branch.get("required"))) for branch in branches]
+        always = [name for name in required[0] if all(name in names for names in required)]
+        root["required"] = [*dict.fromkeys([*strings(flat.get("required")), *always])]
         return root
-    properties: dict[str, dict[bytes, Any]] = {}
-    for holder in (flat, *branches):
-        named = holder.get("properties")
-        for name, value in named.items() if isinstance(named, dict) else ():
-            properties.setdefault(name, {}).setdefault(dumps(value), value)
-    root["properties"] = {
-        name: {"anyOf": list(values.values())} if len(values) > 1 else next(iter(values.values()))
-        for name, values in properties.items()
-    }
-    required = [strings(branch.get("required")) for branch in branches]
-    always = frozenset(required[0]).intersection(*required[1:])
-    names = [*strings(flat.get("required")), *(name for name in required[0] if name in always)]
-    if names:
-        root["required"] = [*dict.fromkeys(names)]
-    return root
-
-
-def _with_required(typed: Json) -> Json:
-    """With every required name as a property."""
-    known = typed.get("properties", {})
-    missing = [name for name in typed.get("required", ()) if name not in known]
-    if not missing:
-        return typed
-    others = typed.get("additionalProperties")
-    value = others if isinstance(others, dict) else anything()
-    return {**typed, "properties": {**known, **dict.fromkeys(missing, value)}}
 
 
 def _make_endable(definitions: dict[str, Json]) -> None:
     """Loosen the definitions that lead back to themselves whatever is chosen."""
     ending: set[str] = set()
-    for _ in range(_MAX_PASSES):
-        more = [n for n, d in definitions.items() if n not in ending and _ends(d, ending)]
+    for _ in range(MAX_DEPTH):
+        more = {n for n, d in definitions.items() if n not in ending and _ends(d, ending)}
         if not more:
             break
-        ending.update(more)
+        ending |= more
     for name in definitions.keys() - ending:
-        definitions[name] = _loosened(definitions[name])
+        schema = definitions[name]
+        loose = {key: value for key, value in schema.items() if key not in ("required", "items")}
+        definitions[name] = loose if "type" in schema else anything()
 
 
 def _ends(schema: Json, ending: set[str]) -> bool:
@@ -335,11 +287,3 @@ def _ends(schema: Json, ending: set[str]) -> bool:
         properties = schema.get("properties", {})
         return all(_ends(properties[name], ending) for name in schema.get("required", ()))
     return schema["type"] != "array" or "items" not in schema or _ends(schema["items"], ending)
-
-
-def _loosened(schema: Json) -> Json:
-    dropped = {"object": "required", "array": "items"}.get(str(schema.get("type")))
-    if dropped is None:
-        kept = ("title", "description")
-        return anything() | {key: value for key, value in schema.items() if key in kept}
-    return {key: value for key, value in schema.items() if key != dropped}
