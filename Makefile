@@ -114,7 +114,7 @@ fixtures: $(VENV)/.ready
 	$(VENV)/bin/python -m fixtures.regenerate
 
 pictures: $(VENV)/.ready
-	$(VENV)/bin/python -m tests.web.pictures
+	PYTHONPATH=addon $(VENV)/bin/python -m tests.web.pictures
 
 clean:
 	rm -rf .venv* $(NODE) $(HEAVY) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -15,7 +15,7 @@ from tests.live.test_told_back import EXAMPLES
 from tests.repair.formats.turns import REQUEST as WITH_BASH
 from tests.repair.streams import read
 
-from .hosts import HOSTS, OPENAI
+from .hosts import HOSTS, OPENAI, Host
 from .native_grammar import check_native
 from .test_stream_repair import cut, repaired
 
@@ -93,6 +93,24 @@ def test_other_formats_give_what_they_mean(model: str) -> None:
             if item["type"] == "function_call":
                 gist += f"[{item['name']} {item['arguments']}]"
         assert "".join(gist.split()) == "".join((wanted * 2).split())
+
+
+@pytest.mark.parametrize(
+    ("kinds", "calls"),
+    [(["reasoning", "text"], 1), (["text"], 1), (["reasoning"], 0)],
+)
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
+def test_json_alone_is_a_call_in_a_message_only(host: Host, kinds: list[str], calls: int) -> None:
+    text = '{"name": "bash", "arguments": {"command": "ls"}}'
+    asked: Json = dict(WITH_BASH, model="qwen3")
+    asked["tools"] = [{"type": "function", **tool["function"]} for tool in asked["tools"]]
+    for size in (3, 500):
+        said = [(kind, cut(text, size)) for kind in kinds]
+        stream = host.stream(said, model="qwen3")
+        out = repaired(stream, asked)
+        output = check_native(out)[-1]["response"]["output"]
+        assert [item["type"] for item in output].count("function_call") == calls
+        assert (out == stream) is (calls == 0)
 
 
 @pytest.mark.parametrize(("model", "call", "shape", "calls"), EXAMPLES)

@@ -113,8 +113,8 @@ def test_hosts_and_models_are_compared() -> None:
     count(stats, host="other.example.com")
     told = table(stats)
     assert told["api.example.com kimi-k2.5"].endswith(
-        "turns with tools 2 · calls 3 · leaked 2 (2 dsml) · refused arguments 1 · "
-        "no answer, no call 1"
+        "turns with tools 2 · calls 3 · leaked 2 (2 dsml) · "
+        "███████░░░ 67% of its calls · refused arguments 1 · no answer, no call 1"
     )
     assert "turns" not in told["other.example.com kimi-k2.5"]
 

@@ -27,6 +27,7 @@ LEAKS = {
     **{name: (MODELS[name], "Look. " + CALLS[name].replace("¦", "")) for name in CALLS},
     "json": ("qwen2.5-coder:14b", f"Look.\n\n```json\n{OBJECT}\n```\n"),
     "json, bare": ("llama3.1:8b", OBJECT),
+    "json, after a thought": ("qwen3:8b", f"<think>\nLook.\n</think>\n\n{OBJECT}"),
 }
 FUNCTIONS = [
     {"type": "function", "name": name, "parameters": {"type": "object", "properties": properties}}
@@ -41,7 +42,7 @@ def of_response(body: bytes) -> tuple[str, list[tuple[str, str]]]:
     lines = [line for line in body.split(b"\n") if line.startswith(b"data: {")]
     output: list[Any] = json.loads(lines[-1].removeprefix(b"data: "))["response"]["output"]
     parts = [part for item in output if item["type"] == "message" for part in item["content"]]
-    calls = [(item["name"], item["arguments"]) for item in output if item["type"] != "message"]
+    calls = [(item["name"], item["arguments"]) for item in output if "name" in item]
     return "".join(part["text"] for part in parts), calls
 
 
@@ -76,7 +77,8 @@ def test_a_client_of_each_api_gets_the_call(
         text, calls = ask(chat, api, model, leak)
         arguments = [(tool, json.loads(each)) for tool, each in calls]
         assert (name, arguments) == (name, [("bash", {"command": "ls"})])
-        assert text.strip() == ("" if name == "json, bare" else "Look."), name
+        silent = name == "json, bare" or (name.endswith("thought") and api == "bridge")
+        assert re.sub("</?think>", "", text).strip() == ("" if silent else "Look."), name
         chat.proxy.wait_for_log(f"from {name.partition(',')[0]}")
 
 

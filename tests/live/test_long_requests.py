@@ -20,7 +20,7 @@ from tests.live.responses import REQUEST, Bridge
 
 GetMitmdump = Callable[..., Mitmdump]
 TICKER = Path(__file__).with_name("ticker.py")
-LONGEST = 250
+LONGEST = 400
 """Milliseconds for which nobody else is served: 100 on a computer that has nothing else to do."""
 MESSAGE = {"role": "user", "content": "x"}
 CALL = {"type": "function_call", "call_id": "c", "name": "bash", "arguments": '{"a": 1}'}

@@ -161,6 +161,9 @@ STRAYS = [
     ("my-model", f"{K2_TOLD} {K2_CALL}", f"{K2_TOLD} {MEANT}"),
     ("gpt-oss-20b", "It is so.<|end|>", "It is so."),
     ("minimax-m2", "So.</minimax:tool_call>", "So."),
+    ("doubao-seed-1.8", "So.\n</seed:tool_call>\n", "So.\n"),
+    ("doubao-seed-1.8", "So.</seed:tool_call> it ends.", "So.</seed:tool_call> it ends."),
+    ("qwen3", "So.</seed:tool_call>", "So.</seed:tool_call>"),
     ("glm-5", "So.</minimax:tool_call> it ends.", "So.</minimax:tool_call> it ends."),
 ]
 

@@ -48,6 +48,8 @@ MAX_NAMES = 64
 """Different names of one kind (hosts, models, notes, reasons)."""
 MAX_MODELS = 256
 OTHER = "other"
+BAR = 10
+"""Characters of a bar."""
 BOUNDS = (
     *(0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 7.5),
     *(10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0),
@@ -273,10 +275,18 @@ def _model_row(snapshot: Snapshot, model: Model, flows: int) -> list[str]:
             f"turns with tools {turns}",
             f"calls {count('calls')}",
             f"leaked {sum(leaked.values())}" + (f" ({by_format})" if leaked else ""),
+            *([_bar(sum(leaked.values()), count("calls"))] if leaked else []),
             f"refused arguments {count('refused_calls')}",
             f"no answer, no call {count('silent_turns')}",
         ]
     return [" ".join(model).rstrip(), " · ".join(parts)]
+
+
+def _bar(part: int, whole: int) -> str:
+    """``██░░░░░░░░ 17% of its calls``"""
+    share = min(1.0, part / max(1, whole))
+    full = max(1, round(share * BAR))
+    return f"{'█' * full}{'░' * (BAR - full)} {share:.0%} of its calls"
 
 
 def aligned(rows: Iterable[list[str]]) -> str:

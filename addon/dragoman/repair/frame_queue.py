@@ -10,9 +10,8 @@ A frame leaves as itself if nothing in it has changed.  Else it is replaced by a
 its texts and calls, and one for what else it says: a usage, a finish reason.
 
 A choice is one text, which a model writes from its start to its end, thoughts and answer, in
-different fields; calls may leak into it.  A frame has a part of it.  What the scanner makes of the
-text goes back to the parts: text to the one that it came with, a call to the one that completed
-it, or to that of the text after it.
+different fields; calls may leak into it.  A frame has a part of it.  What the scanner makes of it
+goes back to the parts: text to its own, a call to the one that completed it, or that after it.
 The invariant: a part whose text left as it came, and which has no call, leaves its frame unchanged.
 """
 
@@ -45,6 +44,7 @@ from .events import CallEnd, Dropped, LeftAsText, ScanEvent, Text
 from .formats.active import ActiveFormats
 from .native_calls import NativeCalls
 from .policy import Policy, note_piece
+from .scan_state import ReplyCounts
 from .scanner import Scanner
 
 MAX_CHOICES = 128
@@ -55,9 +55,8 @@ MAX_AFTER_OPEN = 256
 """Frames that wait for an open one of another choice."""
 MAX_HELD = 16 * 1024
 MAX_HELD_BYTES = 64 * 1024 * 1024
-"""Frames, and their bytes, that may wait in all: as many frames as what may be a call has
-characters (`call_reader.CANDIDATE_LIMIT`), four to a frame.  More is no LLM's reply, and is not
-repaired any further."""
+"""Frames, and their bytes, that may wait in all: four characters to a frame of what may be a call
+(`call_reader.CANDIDATE_LIMIT`).  More is no LLM's reply, and is not repaired any further."""
 MAX_METADATA = 64 * 1024
 """Bytes of a frame whose metadata are those of chunks that are added."""
 
@@ -295,6 +294,7 @@ class FrameQueue:
         self._made: set[str] = set()
         """See `CallBuilder`."""
         self._choices: dict[int, Choice] = {}
+        self._counts = ReplyCounts()
         self.choices = self._choices.values()
         self.waiting: list[WaitingFrame] = []
         self._size = 0
@@ -316,7 +316,7 @@ class FrameQueue:
             rules = rules_for(self._tools, self.model)
             calls = CallBuilder(self._evidence, self._now, self._tools, self._made)
             natives = NativeCalls(self._tools, calls, self.formats, self._evidence)
-            scanner = Scanner(self._tools, rules, self.formats)
+            scanner = Scanner(self._tools, rules, self.formats, self._counts)
             chunk = {"object": "chat.completion.chunk", "choices": [{"index": index}]}
             choice = Choice(index, scanner, calls, natives, self._policy, self._evidence, chunk)
             self._choices[index] = choice

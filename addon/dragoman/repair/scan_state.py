@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from .events import LeftAsText, ScanEvent, Text, joined
 from .formats.active import ActiveFormats
@@ -20,22 +21,29 @@ OF_A_CALL = 16
 MAX_LIKENESSES = 4096
 """The same of beginnings that are those of no marker (``<| ``), which cost less."""
 MAX_CALLS = 256
-"""Calls of one choice, after which all markers are text: no client could run more at once."""
+"""Calls of one reply, after which all markers are text: no client could run more at once."""
 TOO_MANY = "after too many without a call"
 AFTER_ALL_CALLS = "after as many calls as a reply may have"
+
+
+@dataclass(slots=True)
+class ReplyCounts:
+    """What all choices, or items, of one reply have found: a limit is one of the reply."""
+
+    in_vain: dict[LeakFormat, int] = field(default_factory=dict)
+    """See `MAX_IN_VAIN`."""
+    likenesses: Counter[LeakFormat] = field(default_factory=Counter)
+    """See `MAX_LIKENESSES`."""
+    calls: int = 0
 
 
 class ScanState:
     """The state of one choice."""
 
-    def __init__(self, formats: ActiveFormats) -> None:
+    def __init__(self, formats: ActiveFormats, counts: ReplyCounts) -> None:
         self.formats = formats
         """Those that are looked for."""
-        self._in_vain: dict[LeakFormat, int] = {}
-        """See `MAX_IN_VAIN`."""
-        self._likenesses: Counter[LeakFormat] = Counter()
-        """See `MAX_LIKENESSES`."""
-        self._calls = 0
+        self._counts = counts
         self._events: list[ScanEvent] = []
         self.fed = 0
         """Characters of the choice so far."""
@@ -55,23 +63,24 @@ class ScanState:
 
     @property
     def has_all_calls(self) -> bool:
-        """Whether there were as many calls as a choice may have."""
-        return self._calls >= MAX_CALLS
+        """Whether there were as many calls as a reply may have."""
+        return self._counts.calls >= MAX_CALLS
 
     def find(self, text: str) -> MarkerMatch | None:
         """The first marker in a text."""
         begin = self.formats.begins_at(text)
         if begin == len(text):
             return None
-        marker = self.formats.find(text, begin, likenesses=self._likenesses)
-        self._give_up([each for each, count in self._likenesses.items() if count > MAX_LIKENESSES])
+        likenesses = self._counts.likenesses
+        marker = self.formats.find(text, begin, likenesses=likenesses)
+        self._give_up([each for each, count in likenesses.items() if count > MAX_LIKENESSES])
         return marker
 
     def add_in_vain(self, leak_format: LeakFormat) -> None:
         """One more of its markers begins no call."""
-        count = self._in_vain.get(leak_format, 0) + 1
-        self._in_vain[leak_format] = count
-        if sum(self._in_vain.values()) > MAX_ALL_IN_VAIN:
+        in_vain = self._counts.in_vain
+        in_vain[leak_format] = count = in_vain.get(leak_format, 0) + 1
+        if sum(in_vain.values()) > MAX_ALL_IN_VAIN:
             self._give_up(self.formats)
         elif count > MAX_IN_VAIN:
             self._give_up([leak_format])
@@ -86,7 +95,6 @@ class ScanState:
         if given_up:
             self.formats = self.formats.without(*given_up)
         for each in given_up:
-            self._likenesses.pop(each, None)
             self.add(LeftAsText(f"marker of {each.name}", TOO_MANY))
 
     def read(self, text: str, calls: int = 0) -> None:
@@ -113,8 +121,9 @@ class ScanState:
         """What was found is a call of this format."""
         self.called = True
         self.called_in.add(leak_format)
-        self._calls += 1
-        self._in_vain[leak_format] = max(0, self._in_vain.get(leak_format, 0) - OF_A_CALL)
+        counts = self._counts
+        counts.calls += 1
+        counts.in_vain[leak_format] = max(0, counts.in_vain.get(leak_format, 0) - OF_A_CALL)
         self.begin_is_text.clear()
 
     def take(self) -> list[ScanEvent]:

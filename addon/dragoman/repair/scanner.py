@@ -35,7 +35,7 @@ from .events import Dropped, LeftAsText, ScanEvent, Text
 from .formats.active import ActiveFormats
 from .formats.json_alone import JSON_ALONE
 from .formats.protocol import NOTHING_HELD, Held, MarkerMatch
-from .scan_state import AFTER_ALL_CALLS, ScanState
+from .scan_state import AFTER_ALL_CALLS, ReplyCounts, ScanState
 from .text_reader import TextReader
 
 _SEEN_AFTER = 256
@@ -51,11 +51,18 @@ class Scanner:
     the host has stripped; such text is held where a call may start.
     """
 
-    def __init__(self, tools: DeclaredTools, rules: Rules, formats: ActiveFormats) -> None:
+    def __init__(
+        self,
+        tools: DeclaredTools,
+        rules: Rules,
+        formats: ActiveFormats,
+        counts: ReplyCounts | None = None,
+    ) -> None:
+        """`counts`: those of its reply, which may have several texts."""
         self._rules = rules
         if tools.wants_json or rules(JSON_ALONE).calls == "none":
             formats = formats.without(JSON_ALONE)
-        self._state = ScanState(formats)
+        self._state = ScanState(formats, counts or ReplyCounts())
         self._calls = CallReader(tools, self._state)
         self._text = TextReader(tools, rules, self._state)
         self.cut_in_header = False

@@ -46,6 +46,11 @@ CALLS = {
     "a fence without a word": (f"```\n{OBJECT}\n```\n", MEANT),
     "a fence after text": (f"I list them.\n\n```json\n{OBJECT}\n```", f"I list them.\n\n{MEANT}"),
     "a fence that stays open": (f"```tool_call\n[{OBJECT}]\n", MEANT),
+    "after a thought": (
+        f"<think>\nHm.\n</think>\n\n{OBJECT}",
+        f"<think>\nHm.\n</think>\n\n{MEANT}",
+    ),
+    "after a thought that the prompt began": (f"Hm.</think>[{OBJECT}]", f"Hm.</think>{MEANT}"),
     "a fence after another": (f"```\nls\n```\nSo:\n```json\n{OBJECT}\n```", None),
 }
 CALLS["a fence after another"] = (CALLS["a fence after another"][0], f"```\nls\n```\nSo:\n{MEANT}")
@@ -53,6 +58,10 @@ ANSWERS = {
     "text follows": f"{OBJECT}\nThat is the call.",
     "text precedes": f"The call: {OBJECT}",
     "text follows a fence": f"```json\n{OBJECT}\n```\nRun it yourself.",
+    "text follows a thought": f"<think>Hm.</think>\nSo: {OBJECT}",
+    "text follows, after a thought": f"<think>Hm.</think>\n{OBJECT} Done.",
+    "an answer after a thought": '<think>Hm.</think>\n{"name": "Ada", "born": 1815}',
+    "a quoted thought": f"So:\n```\n<think>Hm.</think>\n{OBJECT}\n```",
     "undeclared": OBJECT.replace("bash", "rm"),
     "a longer name": OBJECT.replace("bash", "bash2"),
     "arguments against the schema": OBJECT.replace('"ls"', "5"),

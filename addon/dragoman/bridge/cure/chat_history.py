@@ -317,9 +317,11 @@ _OTHER_CONTENT = ("tool_calls", "function_call", "refusal", "audio")
 
 
 def with_member(holder: Json, name: str, value: Any) -> Json:
-    """`holder` with this member; the same object if it has it."""
+    """`holder` with this member; the same object if it has it, or a list of the same members."""
     old = holder.get(name)
     same = value is old or (isinstance(value, str) and value == old)
+    if isinstance(value, list) and isinstance(old, list) and len(value) == len(old):
+        same = all(map(operator.is_, value, old))
     return holder if same else {**holder, name: value}
 
 

@@ -19,7 +19,9 @@ from dataclasses import dataclass, field
 from ...notes import Evidence
 from ...repair.call_rule import rules_for
 from ...repair.events import Arguments, LeftAsText, ScanEvent, Text
+from ...repair.formats.json_alone import JSON_ALONE
 from ...repair.policy import Policy, note_piece
+from ...repair.scan_state import ReplyCounts
 from ...repair.scanner import Scanner
 from ...wire.chat_end import error_frame
 from ...wire.json_codec import Json, dumps, string
@@ -82,6 +84,7 @@ class ResponsesStreamRepair:
         self._evidence = evidence
         self._now = now
         self._formats = policy.formats.active(tools.declared.model)
+        self._counts = ReplyCounts()
         self._model: str | None = None
         """What the reply calls its model; None while no text has come."""
         self._host = HostReader()
@@ -205,7 +208,7 @@ class ResponsesStreamRepair:
         if scanned is None or scanned.text is not text:
             self._end_text(text.index, Scanner.close)
             before = text.size - len(delta)
-            scanned = self._texts[text.index] = _ScannedText(text, self._scanner(), before)
+            scanned = self._texts[text.index] = _ScannedText(text, self._scanner(text), before)
             scanned.scanner.passed(text.text[:before])
         scanner = scanned.scanner
         in_call, taken = scanner.in_call, scanner.takes(delta)
@@ -223,8 +226,9 @@ class ResponsesStreamRepair:
         self._undecided = None if scanner.between else scanned
         self._add_pieces(scanned, pieces, () if taken is None else said.logprobs)
 
-    def _scanner(self) -> Scanner:
-        """For the formats of the model that the reply names, if it does before its text."""
+    def _scanner(self, text: HostText) -> Scanner:
+        """For the formats of the model that the reply names, if it does before its text.  A thought
+        is never JSON alone: whether a message follows shows only once its item has left."""
         if self._model is None:
             response = self._host.response or {}
             self._model = string(response.get("model"))
@@ -232,7 +236,9 @@ class ResponsesStreamRepair:
                 self._tools = RequestTools.of_request(response)
             self._formats = self._policy.formats.active(self._tools.declared.model, self._model)
         declared = self._tools.declared
-        return Scanner(declared, rules_for(declared, self._model), self._formats)
+        thinks = text.part.item == "reasoning"
+        formats = self._formats.without(JSON_ALONE) if thinks else self._formats
+        return Scanner(declared, rules_for(declared, self._model), formats, self._counts)
 
     def _add_pieces(
         self, scanned: _ScannedText, pieces: list[ScanEvent], logprobs: Sequence[Json] = ()

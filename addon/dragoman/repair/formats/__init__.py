@@ -74,6 +74,7 @@ _LONE = {
     for leak_format, tag in {
         HERMES: "</?tool_call>",
         GLM: "</?tool_call>",
+        SEED: "</?seed:tool_call>",
         DSML: r"</? ?[｜|‖ ]{1,5}DSML[｜|‖ ]{1,5}(?:tool_?calls?|function_calls|tool_use|calls)",
         MINIMAX_M2: "</?minimax:tool_call|<(?:function_calls|tool_calls|calls)>?",
     }.items()

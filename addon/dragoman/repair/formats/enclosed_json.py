@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import re
 
-from ..events import Dropped, Header
+from ..events import Header
 from .json_arguments import JsonArguments
 from .json_calls import JsonCallsParser
-from .marker_set import HEADER_LIMIT, HeaderPattern, MarkerPattern, begun, marker_set
+from .marker_set import HeaderPattern, MarkerPattern, begun, marker_set
 from .protocol import WORD, LeakFormat, named
 
 _NEXT = re.compile(r"\s{0,64}+;\s{0,64}+(?=\{)")
@@ -30,13 +30,6 @@ class EnclosedParser(JsonCallsParser):
         elif not self._ended and _NEXT_SO_FAR.fullmatch(self._buffer, self._at):
             return False
         return super()._read_between()
-
-    def _finish(self) -> None:
-        rest = self.rest.strip()
-        if self._called and self._arguments is None and rest and self.closer.startswith(rest):
-            self._events.append(Dropped("unfinished marker"))
-            self._at = len(self._buffer)
-        super()._finish()
 
 
 class CallingToolParser(EnclosedParser):
@@ -65,13 +58,12 @@ def _enclosed(name: str, begin: str, end: str, *, marked: bool = True) -> LeakFo
         end_is_marked = marked
 
     opened = rf"{re.escape(begin)}\s{{0,64}}"
+    half = rf"{begun(begin)}|{begun(end)}|{re.escape(end)}\s{{0,64}}"  # a lone end may be a stray
     in_text = MarkerPattern(
         rf"{opened}(?=(?:\[\s{{0,64}})?\{{\s{{0,64}}[{{\"])",
-        rf"(?:{begun(begin)}|{opened}(?:\[\s{{0,64}})?(?:\{{\s{{0,64}})?)\Z",
-        first=begin[0],
-        longest=HEADER_LIMIT,
+        rf"(?:{half}|{opened}(?:\[\s{{0,64}})?(?:\{{\s{{0,64}})?)\Z",
     )
-    return LeakFormat(name, (begin,), in_text, Parser, named())
+    return LeakFormat(name, (begin, end), in_text, Parser, named())
 
 
 NEMOTRON = _enclosed("nemotron", "<TOOLCALL>", "</TOOLCALL>")
@@ -84,9 +76,5 @@ SEED = _enclosed("doubao", "<seed:tool_call>", "</seed:tool_call>")
 TOOLS = _enclosed("tools", "<tools>", "</tools>")
 MINIMAX_TEXT = _enclosed("minimax_text", "[TOOL_CALL]", "[/TOOL_CALL]")
 CALLING_TOOL = LeakFormat(
-    "calling_tool",
-    ("[Calling tool:",),
-    marker_set(("[Calling tool:",)),
-    CallingToolParser,
-    named(),
+    "calling_tool", ("[Calling tool:",), CallingToolParser.markers, CallingToolParser, named()
 )

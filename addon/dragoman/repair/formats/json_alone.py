@@ -1,10 +1,7 @@
-"""A call that is a JSON object and nothing else: all of a text, or a fence with which it ends::
-
-    {"name": NAME, "arguments": {…}}
-
-Local models leave out the markers.  An answer may be JSON as well, so it is a call only if its tool
-is declared, the tool's schema accepts the arguments, and nothing follows (`MarkerMatch.alone`);
-and it is refused at the first member that shows that it is none.
+"""A call that is a JSON object and nothing else: all of a text, or what follows a thought in it, or
+a fence with which it ends.  An answer may be JSON as well, so it is a call only if its tool is
+declared, the tool's schema accepts the arguments, and nothing follows (`MarkerMatch.alone`); and it
+is refused at the first member that shows that it is none.
 """
 
 from __future__ import annotations
@@ -14,15 +11,14 @@ import re
 from ...wire.json_codec import loads
 from ..events import Arguments
 from .enclosed_json import EnclosedParser
-from .marker_set import MarkerPattern, marker_set
+from .marker_set import MarkerPattern, begun, marker_set
 from .protocol import LeakFormat, MarkerMatch
 
-_FENCE = "```"
+_FENCE, _THOUGHT = "```", "</think>"
 _BEGIN = re.compile(r"\s*+(?=[\[{])")
 _INFO = r"[a-z_]{0,16}+[ \t]{0,16}+"
 """What may follow a fence in its line: the name of a language."""
 _GIVEN = ("arguments", "parameters")
-_KEYS = (*_GIVEN, "type", "function", "id")
 
 
 class JsonAloneParser(EnclosedParser):
@@ -37,7 +33,8 @@ class JsonAloneParser(EnclosedParser):
         return decided if self._name is None or self._name in self._tools else self._refuse()
 
     def _read_value(self) -> bool:
-        return super()._read_value() if self._key in _KEYS else self._refuse()
+        known = (*_GIVEN, "type", "function", "id")
+        return super()._read_value() if self._key in known else self._refuse()
 
     def _may_stream(self) -> bool:
         return False
@@ -48,8 +45,7 @@ class JsonAloneParser(EnclosedParser):
         )
         if self._name is None or not (given and super()._call()):
             return False
-        given_as = [each.text for each in self._events if isinstance(each, Arguments)]
-        arguments = "".join(given_as)
+        arguments = "".join(each.text for each in self._events if isinstance(each, Arguments))
         if self._tools.refuses(self._name, arguments):
             return False
         # An open schema accepts that of the tool itself, which a list of tools has there.
@@ -57,28 +53,27 @@ class JsonAloneParser(EnclosedParser):
 
 
 class _JsonAlone(LeakFormat):
-    """Looks for fences; where a text begins it is asked."""
+    """Looks for fences, and ends of thoughts; where a text begins it is asked."""
 
     def at_start(self, text: str) -> MarkerMatch | None:
         """The place at which a call begins, if all of `text` may be one."""
         found = _BEGIN.match(text)
-        return _meaning(self, found, found.end()) if found else None
+        return _meaning(self, found) if found else None
 
 
-def _meaning(
-    leak_format: LeakFormat, found: re.Match[str], start: int | None = None
-) -> MarkerMatch:
-    begin = found.start() if start is None else start
+def _meaning(leak_format: LeakFormat, found: re.Match[str]) -> MarkerMatch:
+    """Of these only a fence is no text."""
+    begin = found.start() if _FENCE in found[0] else found.end()
     return MarkerMatch(leak_format, "json", begin, found.end(), True, alone=True)
 
 
 JSON_ALONE = _JsonAlone(
     "json",
-    (_FENCE,),
+    (_FENCE, _THOUGHT),
     MarkerPattern(
-        rf"(?<!`){_FENCE}{_INFO}\r?\n\s{{0,64}}+(?=[\[{{])",
-        rf"(?<!`)`{{1,3}}(?:(?<=```){_INFO}(?:\r?\n\s{{0,64}}+|\r)?)?\Z",
-        first="`",
+        rf"(?:(?<!`){_FENCE}{_INFO}\r?\n|{_THOUGHT})\s{{0,64}}+(?=[\[{{])",
+        rf"(?:(?<!`)`{{1,3}}(?:(?<=```){_INFO}(?:\r?\n\s{{0,64}}+|\r)?)?"
+        rf"|{begun(_THOUGHT)}|{_THOUGHT}\s{{0,64}}+)\Z",
     ),
     JsonAloneParser,
     _meaning,

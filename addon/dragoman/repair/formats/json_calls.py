@@ -63,8 +63,6 @@ class JsonCallsParser(LeakParser):
     """With what a call begins."""
     markers: MarkerPattern
     """A call that is not whole ends at one of these."""
-    closer = ""
-    """The marker that ends all calls, if the format has one."""
 
     def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
         super().__init__(match, header, start, tools)

@@ -216,6 +216,8 @@ class LeakParser:
 
     end_is_marked = True
     """Whether a call lacks something if its arguments are whole, and the text ends."""
+    closer = ""
+    """The marker that ends all calls, if the format has one that is always the same."""
 
     def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:  # noqa: ARG002
         """See `Parser`."""
@@ -339,7 +341,8 @@ class LeakParser:
         elif self._in_head:
             self._refuse()
         else:
-            if self.rest.lstrip().startswith(("</", "<｜")):  # half an end marker
+            rest = self.rest.strip()
+            if rest.startswith(("</", "<｜")) or (rest and self.closer.startswith(rest)):
                 self._events.append(Dropped("unfinished marker"))
                 self._at = len(self._buffer)
             self._is_over = True
