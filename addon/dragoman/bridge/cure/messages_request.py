@@ -41,11 +41,10 @@ def _as_chat(message: Json) -> Json:
         }
         for block in api.calls_in([message])
     ]
-    thoughts = "".join(string(block.get("thinking")) for block in blocks)
     return {
         "role": message.get("role"),
         "content": "".join(map(api.text_of, blocks)),
-        "reasoning_content": thoughts,
+        "reasoning_content": "".join(string(block.get("thinking")) for block in blocks),
         "tool_calls": calls,
     }
 

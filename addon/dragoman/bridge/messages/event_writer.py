@@ -28,8 +28,8 @@ class MessageWriter:
         """The type of the open block."""
         self.called = False
         """Whether there is a call."""
-        self._begins: Json | None = None
-        """The open block, if it has not been sent: a call begins with its first delta."""
+        self._call: Json | None = None
+        """The open call, if it has not been sent: it begins with its first delta."""
         self.frames: list[Frame] = []
 
     def adopt(self, index: int, kind: str) -> None:
@@ -48,30 +48,33 @@ class MessageWriter:
         """A block begins.  The input of a call is sent as a delta, if no other comes."""
         self.stop()
         self.index, self.kind = self.index + 1, block["type"]
-        self._begins = block
-        if self.kind != api.CALL:
-            self._begin()
+        if self.kind == api.CALL:
+            self._call = block
+        else:
+            self._begin(block)
 
     def arguments(self, text: str) -> None:
         """More of the input of the open call, which does not begin with white space."""
-        if self._begins is None or not text.isspace():
+        if self._call is None or not text.isspace():
             self.delta({"type": api.ARGUMENTS, "partial_json": text})
 
     def delta(self, delta: Json) -> None:
         """A delta of the open block."""
-        self._begin()
+        if self._call is not None:
+            self._begin({**self._call, "input": {}})
+            self._call, self.called = None, True
         self._write({"type": api.BLOCK_DELTA, "index": self.index, "delta": delta})
 
     def stop(self, *, cut: bool = False) -> None:
         """The open block, if there is one, ends; `cut`: within the input of a call,
         which has no end then."""
-        if cut and self._begins is not None:
+        if cut and self._call is not None:
             self.index -= 1
         elif self.kind and not cut:
-            if self._begins is not None:
-                self.arguments(dumps(self._begins.get("input") or {}).decode())
+            if self._call is not None:
+                self.arguments(dumps(self._call.get("input") or {}).decode())
             self._write({"type": api.BLOCK_STOP, "index": self.index})
-        self.kind, self._begins = "", None
+        self.kind, self._call = "", None
 
     def end(self, event: Json, stop_reason: str) -> None:
         """The event with the message's end, with this stop reason if that can be true."""
@@ -80,12 +83,8 @@ class MessageWriter:
             stop_reason = api.END_TURN
         self._write({**event, "delta": {**api.delta_of(event), "stop_reason": stop_reason}})
 
-    def _begin(self) -> None:
-        if block := self._begins:
-            if self.kind == api.CALL:
-                block, self.called = {**block, "input": {}}, True
-            self._write({"type": api.BLOCK_START, "index": self.index, "content_block": block})
-            self._begins = None
+    def _begin(self, block: Json) -> None:
+        self._write({"type": api.BLOCK_START, "index": self.index, "content_block": block})
 
     def _write(self, event: Json) -> None:
         self.frames.append(api.encoded(event))

@@ -25,8 +25,9 @@ from ...repair.policy import Policy, note_piece
 from ...repair.scanner import Scanner
 from ...wire import messages as api
 from ...wire.chat_end import is_whole
-from ...wire.json_codec import Json, NotJson, dumps, loads, objects, string
+from ...wire.json_codec import Json, NotJson, dumps, objects, string
 from ...wire.messages import Blocks, TextKind
+from ...wire.reply_bounds import repairable
 from ...wire.sse import Frame
 from .client_message import ClientMessage
 
@@ -178,10 +179,7 @@ class MessagesStreamRepair:
     def document(self, body: bytes) -> bytes:
         """A message that came whole, repaired: it is read as the events by which it would have
         been streamed."""
-        try:
-            message = loads(body)
-        except NotJson:
-            return body
+        message = repairable(body, self._evidence)
         if not isinstance(message, dict) or not api.is_message(message):
             return body
         blocks, ends = Blocks(), message
