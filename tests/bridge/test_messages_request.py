@@ -107,6 +107,15 @@ def test_a_model_that_thinks_is_not_forced_to_call(kind: str) -> None:
     assert notes == [f"downgraded to auto tool_choice {kind} (deepseek)"]
 
 
+def test_a_search_of_the_web_beside_functions_is_left_out_for_glm() -> None:
+    search, bash = {"type": "web_search_20250305", "name": "web_search"}, REQUEST["tools"][0]
+    sent, notes = cured("glm-5.2", tools=[search, bash])
+    assert sent["tools"] == [bash] and notes == ["left out web_search beside functions"]
+    for tools in ([search], [bash], [bash, 1], None, "x"):
+        assert cured("glm-5.2", tools=tools) == ({**sent, "tools": tools}, [])
+    assert cured("kimi-k2.5", tools=[search, bash])[1] == []
+
+
 def test_a_system_message_is_a_reminder_in_its_place() -> None:
     whole = [{"type": "text", "text": "Be brief."}]
     for content in ("Be brief.", whole, [{**whole[0], "cache_control": {"type": "ephemeral"}}]):

@@ -74,6 +74,7 @@ def test_k3_gets_an_effort_it_knows(effort: str, sent: str) -> None:
         ("DeepSeek-R1-Distill-Qwen-32B", "qwen"),
         ("openai/gpt-oss-120b", "gpt-oss"),
         ("MiniMaxAI/MiniMax-M2.5", "minimax"),
+        ("z-ai/glm-5.2:free", "glm"),
         ("qwen3.6:27b", "qwen"),
         ("Qwen/QwQ-32B", "qwen"),
         ("gpt-5.4-mini", "openai"),

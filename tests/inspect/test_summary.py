@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from dragoman.inspect.outcome import Job, headline, outcome_of
 from dragoman.notes import Evidence, ReplyFacts, TurnFacts
+from dragoman.wire.reply_bounds import MAX_PARTS
 from tests.repair.streams import chunk, sse, summarize
 
 NATIVE = {"index": 0, "id": "c1", "function": {"name": "bash", "arguments": ""}}
@@ -199,6 +200,8 @@ def test_a_headline_names_a_few_calls_only() -> None:
 
 
 def test_every_call_of_a_long_reply_is_counted() -> None:
-    calls = {"role": "assistant", "tool_calls": [NATIVE] * 10_000}
+    calls = {"role": "assistant", "tool_calls": [NATIVE] * (MAX_PARTS - 1)}
     choice = {"index": 0, "message": calls, "finish_reason": "tool_calls"}
-    assert summarize(json.dumps({"choices": [choice]}).encode()).calls == ("bash",) * 10_000
+    assert summarize(json.dumps({"choices": [choice]}).encode()).calls == ("bash",) * (
+        MAX_PARTS - 1
+    )

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from dragoman.repair.scan_state import MAX_CALLS
+from dragoman.wire.reply_bounds import MAX_PARTS
 from fixtures.server import Reply, Upstream
 from tests.live import responses, wire
 from tests.live.chat import CONTROLS, Chat
@@ -20,8 +21,10 @@ from tests.waiting import eventually
 
 PAUSES = ROOT / "tests" / "live" / "pauses.py"
 WORDS, CHUNKS = "word " * 10_000, 60
-MANY = 20_000
-"""Calls of a reply: more than any client runs.  Of those that leaked `MAX_CALLS` are made."""
+MANY = MAX_PARTS - 1
+"""Native calls of a reply at most."""
+LEAKS = 20_000
+"""Leaked calls of a reply, of which `MAX_CALLS` are made."""
 CALL = {"id": "c", "type": "function", "function": {"name": "bash", "arguments": "{}"}}
 LEAK = (
     "<|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>"
@@ -47,7 +50,7 @@ def reply_for(job: str) -> Reply:
     """One of many values, for that job."""
     if "bridge" in job:
         return completion({"content": None, "tool_calls": [CALL] * MANY})
-    return completion({"content": LEAK * MANY})
+    return completion({"content": LEAK * LEAKS})
 
 
 @pytest.fixture

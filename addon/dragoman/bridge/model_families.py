@@ -47,6 +47,8 @@ class Refusals:
     thinking_types: tuple[str, ...] = ()
     """The types of ``thinking`` in a Messages request that are taken, if not all are: others are
     sent as the first."""
+    web_search: bool = False
+    """Anthropic's search of the web beside functions, in a Messages request."""
 
 
 _MOONSHOT = Refusals(
@@ -226,6 +228,7 @@ _FAMILIES: tuple[Family, ...] = (
     ),
     _KIMI,
     Family("minimax", "minimax", system_messages="start"),
+    Family("glm", "glm", refuses=Refusals(web_search=True)),
     Family(
         "qwen",
         "qwen",

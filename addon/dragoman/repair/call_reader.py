@@ -39,7 +39,7 @@ from .events import (
 )
 from .formats.protocol import LeakFormat, LeakParser, MarkerMatch
 from .markdown import AFTER_LIMIT, MarkdownCode, Quotation
-from .scan_state import AFTER_ALL_CALLS, TOO_MANY, ScanState
+from .scan_state import AFTER_ALL_CALLS, OF_A_QUOTATION, TOO_MANY, ScanState
 
 CANDIDATE_LIMIT = 64 * 1024
 """Characters that are held to find out; a longer candidate is text."""
@@ -228,6 +228,8 @@ class CallReader:
         apart = quoted or (self._committed and self.damaged is not None)
         if self._format is not None and not apart:
             self._state.begin_is_text.add(self._format)
+        if self._format is not None and candidate.has_call:
+            self._state.add_in_vain(self._format, OF_A_QUOTATION)
         self.candidate = None
         self.forget()
 

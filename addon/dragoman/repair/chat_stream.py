@@ -18,7 +18,8 @@ from ..wire.chat_delta import NOT_ONLY, lone_text
 from ..wire.chat_end import error_frame
 from ..wire.chat_text import CONTENT, Passage
 from ..wire.errors import read_error
-from ..wire.json_codec import Json, NotJson, dumps, loads, string
+from ..wire.json_codec import Json, NotJson, dumps, string
+from ..wire.reply_bounds import repairable
 from ..wire.same_frames import SameFrames, with_arguments
 from ..wire.sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, Only, encode_chunk
 from .call_builder import more_arguments
@@ -217,10 +218,7 @@ class ChatStreamRepair:
 
     def document(self, body: bytes) -> bytes:
         """A reply that came whole, repaired; as it came if nothing in it needs that."""
-        try:
-            value = loads(body)
-        except NotJson:
-            return body
+        value = repairable(body, self._evidence)
         if not isinstance(value, dict) or not isinstance(value.get("choices"), list):
             return body
         self._find_model(value)

@@ -18,6 +18,8 @@ MAX_ALL_IN_VAIN = 512
 """The same of all formats together."""
 OF_A_CALL = 16
 """Markers for which a call makes up."""
+OF_A_QUOTATION = 3
+"""Markers more that a whole call counts which is text: it costs as much as four."""
 MAX_LIKENESSES = 4096
 """The same of beginnings that are those of no marker (``<| ``), which cost less."""
 MAX_CALLS = 256
@@ -76,10 +78,10 @@ class ScanState:
         self._give_up([each for each, count in likenesses.items() if count > MAX_LIKENESSES])
         return marker
 
-    def add_in_vain(self, leak_format: LeakFormat) -> None:
-        """One more of its markers begins no call."""
+    def add_in_vain(self, leak_format: LeakFormat, markers: int = 1) -> None:
+        """So many more of its markers begin no call."""
         in_vain = self._counts.in_vain
-        in_vain[leak_format] = count = in_vain.get(leak_format, 0) + 1
+        in_vain[leak_format] = count = in_vain.get(leak_format, 0) + markers
         if sum(in_vain.values()) > MAX_ALL_IN_VAIN:
             self._give_up(self.formats)
         elif count > MAX_IN_VAIN:

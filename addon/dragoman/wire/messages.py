@@ -6,7 +6,7 @@ Source: the types of anthropic-python and -node; what only other servers send sa
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
 from .json_codec import Json, NotJson, array, dumps, loads, objects, string
 from .sse import Frame, encode_chunk
@@ -22,8 +22,8 @@ _EVENTS = frozenset(
 )
 TextKind = Literal["text", "thinking"]
 TEXTS: dict[str, TextKind] = {"text": "text", "thinking": "thinking"}
-"""The blocks that are a text of the model's, and the field that has it."""
-_TEXT_DELTAS: dict[str, TextKind] = {"text_delta": "text", "thinking_delta": "thinking"}
+"""The blocks that are a text of the model's, and the field that has it; their deltas are of the
+types ``text_delta`` and ``thinking_delta``."""
 CALL = "tool_use"
 """A block that the client runs; ``server_tool_use`` is run by the host."""
 RESULT = "tool_result"
@@ -69,15 +69,9 @@ def delta_of(event: Json) -> Json:
 def text_in(event: Json) -> tuple[TextKind, str] | None:
     """The kind and the text of an event that brings some; the start of a block may have its
     beginning."""
-    if event.get("type") == BLOCK_DELTA:
-        delta = delta_of(event)
-        kind = _TEXT_DELTAS.get(string(delta.get("type")))
-        text = delta.get(kind) if kind else None
-    elif (block := block_begun(event)) is not None:
-        kind = TEXTS.get(string(block.get("type")))
-        text = block.get(kind) if kind else None
-    else:
-        return None
+    holder = block_begun(event) or (delta_of(event) if event.get("type") == BLOCK_DELTA else {})
+    kind = TEXTS.get(string(holder.get("type")).removesuffix("_delta"))
+    text = holder.get(kind) if kind else None
     return (kind, text) if kind and isinstance(text, str) else None
 
 
@@ -130,23 +124,21 @@ class Blocks:
     def __init__(self) -> None:
         self._blocks: list[tuple[Json, dict[str, list[str]]]] = []
         """Each as it began, and the pieces of its fields."""
-        self._latest: dict[int | None, int] = {}
-        """Where the latest block of each index is."""
+        self._latest: dict[int | None, dict[str, list[str]]] = {}
+        """Those of the latest block of each index."""
 
     def feed(self, event: Json) -> None:
-        if (block := block_begun(event)) is not None:
-            self._latest[index_of(event)] = len(self._blocks)
-            self._blocks.append((block, {}))
-        if event.get("type") != BLOCK_DELTA:
-            return
-        if index_of(event) not in self._latest:
-            self._latest[index_of(event)] = len(self._blocks)
+        index, begun = index_of(event), block_begun(event)
+        if event.get("type") == BLOCK_DELTA and index not in self._latest:
             found = text_in(event)
-            self._blocks.append(({"type": found[0]} if found else {}, {}))
-        pieces = self._blocks[self._latest[index_of(event)]][1]
-        for name, value in delta_of(event).items():
-            if name != "type" and isinstance(value, str):
-                pieces.setdefault(name, []).append(value)
+            begun = {"type": found[0]} if found else {}
+        if begun is not None:
+            self._latest[index] = {}
+            self._blocks.append((begun, self._latest[index]))
+        if event.get("type") == BLOCK_DELTA:
+            for name, value in delta_of(event).items():
+                if name != "type" and isinstance(value, str):
+                    self._latest[index].setdefault(name, []).append(value)
 
     @property
     def whole(self) -> list[Json]:
@@ -158,18 +150,14 @@ def _joined(block: Json, pieces: dict[str, list[str]]) -> Json:
     block = dict(block)
     for name, texts in pieces.items():
         text = "".join(texts)
-        if name == "partial_json":
-            block["input"] = _input(text)
-        else:
+        if name != "partial_json":
             block[name] = string(block.get(name)) + text
+            continue
+        try:
+            block["input"] = loads(text or "{}")
+        except NotJson:
+            block["input"] = text
     return block
-
-
-def _input(text: str) -> Any:
-    try:
-        return loads(text or "{}")
-    except NotJson:
-        return text
 
 
 def blocks_of(holder: Json) -> list[Json]:

@@ -20,7 +20,8 @@ from .chat_calls import Call, CallAssembler, CallDelta, elements, read_delta
 from .chat_delta import choices, lone_text, texts
 from .chat_text import reasoning
 from .errors import ErrorObject, read_error, unlisted
-from .json_codec import Json, NotJson, dumps, loads, objects, string
+from .json_codec import Json, NotJson, dumps, objects, string
+from .reply_bounds import TooMany, whole_value
 from .responses import DELTAS, is_event
 from .sse import Frame, is_event_stream, split
 from .usage import Counts, counts, merged
@@ -290,8 +291,8 @@ class ReplyReader:
     def document(self, body: bytes) -> None:
         """A body that is no event stream."""
         try:
-            value = unlisted(loads(body)) if len(body) <= MAX_WHOLE else None
-        except NotJson:
+            value = unlisted(whole_value(body)) if len(body) <= MAX_WHOLE else None
+        except (NotJson, TooMany):
             return
         if isinstance(value, dict):
             self._size = len(body)

@@ -40,16 +40,13 @@ _LOOKS_ENCODED = re.compile("\ufeff|.{0,3}\0", re.DOTALL).match
 def accepted_messages(
     messages: list[Any], family: Family, names: ToolNames, evidence: Evidence
 ) -> Generator[None, None, list[Any]]:
-    """The messages as the family's hosts take them; the same list if they do.  Yields where
+    """The messages as the family's hosts take them, the same objects if they do.  Yields where
     others may have their turn."""
     history = ChatHistory(family, names, evidence)
     for message in messages:
         history.feed(message)
         yield
-    sent = history.end_segment()
-    if len(sent) == len(messages) and all(map(operator.is_, sent, messages)):
-        return messages
-    return sent or messages
+    return history.end_segment() or messages
 
 
 @dataclass(slots=True)
@@ -217,9 +214,7 @@ class ChatHistory:
             if call is not None:
                 calls.append(call)
                 self._segment.expect(call)
-        if not all(map(operator.is_, sent, tool_calls)):
-            message = message | {"tool_calls": sent}
-        self._segment.assistant.append((message, calls))
+        self._segment.assistant.append((with_member(message, "tool_calls", sent), calls))
 
     def _call(self, tool_call: Any) -> tuple[Any, _Call | None]:
         """A call as it is sent: with arguments that can be parsed, and where the history is made
@@ -317,9 +312,11 @@ _OTHER_CONTENT = ("tool_calls", "function_call", "refusal", "audio")
 
 
 def with_member(holder: Json, name: str, value: Any) -> Json:
-    """`holder` with this member; the same object if it has it."""
+    """`holder` with this member; the same object if it has it, or a list of the same members."""
     old = holder.get(name)
     same = value is old or (isinstance(value, str) and value == old)
+    if isinstance(value, list) and isinstance(old, list) and len(value) == len(old):
+        same = all(map(operator.is_, value, old))
     return holder if same else {**holder, name: value}
 
 

@@ -68,7 +68,7 @@ def _tools(
     for tool in tools:
         sent.append(_with_inner(tool, "function", accepted))
         yield
-    return tools if all(new is old for new, old in zip(sent, tools, strict=True)) else sent
+    return sent
 
 
 def _response_format(request: Json, evidence: Evidence) -> Any:

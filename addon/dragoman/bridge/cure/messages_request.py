@@ -39,14 +39,12 @@ def _as_chat(message: Json) -> Json:
                 "arguments": dumps(block.get("input") or {}).decode(),
             },
         }
-        for block in blocks
-        if block.get("type") == api.CALL
+        for block in api.calls_in([message])
     ]
-    thoughts = "".join(string(block.get("thinking")) for block in blocks)
     return {
         "role": message.get("role"),
         "content": "".join(map(api.text_of, blocks)),
-        "reasoning_content": thoughts,
+        "reasoning_content": "".join(string(block.get("thinking")) for block in blocks),
         "tool_calls": calls,
     }
 
@@ -57,6 +55,8 @@ def cure_messages(request: Json, family: Family, evidence: Evidence) -> Json:
     cured = with_member(request, "thinking", _thinking(request, family, evidence))
     if not family.forced_tool_choice and family.thinks(cured):
         cured = with_member(cured, "tool_choice", _unforced(request, family, evidence))
+    if family.refuses.web_search:
+        cured = with_member(cured, "tools", _without_search(request.get("tools"), evidence))
     messages = request.get("messages")
     if not isinstance(messages, list):
         return cured
@@ -68,8 +68,7 @@ def cure_messages(request: Json, family: Family, evidence: Evidence) -> Json:
             _add_system(sent, message, evidence)
         else:
             sent.append(_accepted(message, family, evidence))
-    same = len(sent) == len(messages) and all(a is b for a, b in zip(sent, messages, strict=True))
-    return cured if same else with_member(cured, "messages", sent)
+    return with_member(cured, "messages", sent)
 
 
 def _unforced(request: Json, family: Family, evidence: Evidence) -> Any:
@@ -84,11 +83,20 @@ def _unforced(request: Json, family: Family, evidence: Evidence) -> Any:
 
 def _thinking(request: Json, family: Family, evidence: Evidence) -> Any:
     thinking, taken = request.get("thinking"), family.refuses.thinking_types
-    kind = thinking.get("type") if isinstance(thinking, dict) else None
-    if not isinstance(thinking, dict) or not taken or kind in taken:
+    if not (isinstance(thinking, dict) and taken) or (kind := thinking.get("type")) in taken:
         return thinking
     evidence.note("sent as enabled", f"thinking {kind} ({family.name})")
     return {**thinking, "type": taken[0]}
+
+
+def _without_search(tools: Any, evidence: Evidence) -> Any:
+    """The tools without Anthropic's search of the web, if there are functions."""
+    given = objects(tools)
+    found = [tool for tool in given if string(tool.get("type")).startswith("web_search")]
+    if not found or not any("input_schema" in tool for tool in given):
+        return tools
+    evidence.note("left out", "web_search beside functions")
+    return [tool for tool in tools if tool not in found]
 
 
 def _add_system(sent: list[Any], message: Json, evidence: Evidence) -> None:
@@ -129,8 +137,7 @@ def _known_blocks(content: Any, evidence: Evidence) -> Any:
     """The content with a line in the place of each block that only Anthropic's servers know."""
     if not isinstance(content, list):
         return content
-    sent = [_known(block, evidence) if isinstance(block, dict) else block for block in content]
-    return content if all(a is b for a, b in zip(sent, content, strict=True)) else sent
+    return [_known(block, evidence) if isinstance(block, dict) else block for block in content]
 
 
 def _known(block: Json, evidence: Evidence) -> Json:

@@ -13,7 +13,7 @@ order cannot be expressed:
 from __future__ import annotations
 
 from ...wire import messages as api
-from ...wire.json_codec import Json
+from ...wire.json_codec import Json, dumps
 from ...wire.messages import TextKind
 from ...wire.sse import Frame
 
@@ -25,11 +25,11 @@ class MessageWriter:
         self.index = -1
         """That of the last block."""
         self.kind = ""
-        """The type of the open block, or of a call that is about to begin."""
+        """The type of the open block."""
         self.called = False
         """Whether there is a call."""
         self._call: Json | None = None
-        """A call that begins with its first argument."""
+        """The open call, if it has not been sent: it begins with its first delta."""
         self.frames: list[Frame] = []
 
     def adopt(self, index: int, kind: str) -> None:
@@ -45,33 +45,34 @@ class MessageWriter:
         self.delta({"type": f"{kind}_delta", kind: text})
 
     def begin(self, block: Json) -> None:
-        """A block begins; the input of a call comes in deltas."""
+        """A block begins.  The input of a call is sent as a delta, if no other comes."""
         self.stop()
         self.index, self.kind = self.index + 1, block["type"]
         if self.kind == api.CALL:
-            self._call = {**block, "input": {}}
+            self._call = block
         else:
             self._begin(block)
 
     def arguments(self, text: str) -> None:
-        """More of the input of the open call."""
-        self.delta({"type": api.ARGUMENTS, "partial_json": text})
+        """More of the input of the open call, which does not begin with white space."""
+        if self._call is None or not text.isspace():
+            self.delta({"type": api.ARGUMENTS, "partial_json": text})
 
     def delta(self, delta: Json) -> None:
         """A delta of the open block."""
         if self._call is not None:
-            self._begin(self._call)
+            self._begin({**self._call, "input": {}})
             self._call, self.called = None, True
         self._write({"type": api.BLOCK_DELTA, "index": self.index, "delta": delta})
 
     def stop(self, *, cut: bool = False) -> None:
         """The open block, if there is one, ends; `cut`: within the input of a call,
         which has no end then."""
-        if self._call is not None and not cut:
-            self.arguments("{}")
-        if self._call is not None:
+        if cut and self._call is not None:
             self.index -= 1
         elif self.kind and not cut:
+            if self._call is not None:
+                self.arguments(dumps(self._call.get("input") or {}).decode())
             self._write({"type": api.BLOCK_STOP, "index": self.index})
         self.kind, self._call = "", None
 

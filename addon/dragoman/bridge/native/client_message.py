@@ -7,6 +7,9 @@ Of a call that may have come twice, as text and as a block, all is held until th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import StringIO
+from itertools import count
+from typing import Any
 
 from ...notes import Evidence
 from ...repair.call_builder import MAX_CHECKED
@@ -23,6 +26,10 @@ from ...wire.sse import Frame
 from ..messages.event_writer import MessageWriter
 
 CallEvent = CallStart | Arguments | CallEnd
+Call = RepeatedCall[Any]
+Piece = tuple[Call, CallEvent] | Json
+"""An event of a leaked call, or one of the host's."""
+_NO_CALL: Call = RepeatedCall("", leaked=False, arguments=StringIO(), ended=True)
 
 
 class ClientMessage:
@@ -32,7 +39,6 @@ class ClientMessage:
         self._tools = tools
         self._policy = policy
         self._evidence = evidence
-        self._now = now
         self._writer = MessageWriter()
         self.changed = False
         """Whether from now on the writer writes."""
@@ -47,14 +53,11 @@ class ClientMessage:
         """Whether there was a stop reason."""
         self.cut = False
         """Whether a call was cut off, be it in its header."""
-        self._calls = RepeatedCalls[CallEvent | Json](evidence)
-        self._leaked: RepeatedCall[CallEvent | Json] | None = None
-        self._native: RepeatedCall[CallEvent | Json] | None = None
-        """The calls that came last."""
-        self._arguments: list[str] = []
-        """Of the open leaked call."""
-        self._made = 0
-        """Ids that were made for calls."""
+        self._calls = RepeatedCalls[Piece](evidence)
+        self._leaked = self._native = _NO_CALL
+        """The leaked call that came last, and that of the host's latest block."""
+        self._ids = (f"toolu_{now}_{number}" for number in count(1))
+        """For calls, as far as the conversation has none of them."""
 
     def drain(self) -> list[Frame]:
         frames, self._writer.frames = self._writer.frames, []
@@ -69,15 +72,15 @@ class ClientMessage:
             index = api.index_of(event)
             self._at = self._writer.index + 1 if index is None else index
             self._writer.adopt(self._at, string(block.get("type")))
-        elif event["type"] == api.BLOCK_STOP and api.index_of(event) in (None, self._index):
+        elif event.get("type") == api.BLOCK_STOP and api.index_of(event) in (None, self._index):
             self._writer.kind = ""
         self._follow(event)
 
-    def pass_on(self, frame: Frame, event: Json | None, *, signed: bool) -> None:
-        """Send any event but a text.  `event` is None if the API has no such event; `signed`:
+    def pass_on(self, frame: Frame, event: Json, *, signed: bool) -> None:
+        """Send any event but a text.  `event` is empty if the API has no such event; `signed`:
         whether nothing of its block has changed."""
-        kind = event["type"] if event else ""
-        if event is None or not kind.startswith("content_block"):
+        kind = string(event.get("type"))
+        if not kind.startswith("content_block"):
             self._pass_other(frame, event, kind)
             return
         if (block := api.block_begun(event)) is not None:
@@ -89,56 +92,45 @@ class ClientMessage:
         elif not signed and api.delta_of(event).get("type") == api.SIGNATURE:
             self._evidence.note("dropped", "the signature of thoughts that were repaired")
             return
-        native = self._native
-        if native is not None and not native.ended:
-            if kind == api.BLOCK_STOP and (given := self._given(native)):
-                delta = {"type": api.ARGUMENTS, "partial_json": given}
-                added = {"type": api.BLOCK_DELTA, "index": self._index, "delta": delta}
-                self.pass_on(frame, added, signed=True)
-            self._let_out(self._calls.add(native, event))
-        else:
+        if self._native.ended:
             self._write_block(event)
+        else:
+            self._let_out(self._calls.add(self._native, event))
         self._let_out(self._follow(event))
 
     def _begin(self, event: Json, block: Json) -> None:
         self._block, self._index, self._at = block, api.index_of(event), -1
-        self._blank, self._native = "", None
+        self._blank, self._native = "", _NO_CALL
         if block.get("type") == api.CALL:
             self._native = self._calls.begin(string(block.get("name")), leaked=False)
 
-    def _follow(self, event: Json) -> Sequence[CallEvent | Json]:
+    def _follow(self, event: Json) -> Sequence[Piece]:
         """Keep what a block of a call says; what of calls leaves now."""
         native = self._native
-        if native is None or native.ended:
+        if native.ended:
             return []
-        if arguments := api.arguments_in(event):
+        is_end = event.get("type") == api.BLOCK_STOP
+        arguments, given = api.arguments_in(event), self._block.get("input")
+        if is_end and given and native.empty:
+            arguments = dumps(given).decode()  # it came with the beginning
+        if arguments:
             self._calls.keep(native, arguments)
-        if event["type"] != api.BLOCK_STOP:
-            return []
-        if given := self._given(native):
-            self._calls.keep(native, given)
-        return self._calls.end(native)
+        return self._calls.end(native) if is_end else []
 
-    def _given(self, native: RepeatedCall[CallEvent | Json]) -> str:
-        """The input that a host gives with the beginning of a call, if no delta has brought it."""
-        given = self._block.get("input")
-        return dumps(given).decode() if given and not native.arguments.tell() else ""
-
-    def _pass_other(self, frame: Frame, event: Json | None, kind: str) -> None:
-        reason = api.stop_reason_in(event) if event is not None else ""
-        if not (reason or kind == api.MESSAGE_STOP):
-            self._writer.frames.append(frame)
-            return
-        self._let_out(self._calls.close(cut=not is_whole(reason)))
-        if event is not None and reason:
+    def _pass_other(self, frame: Frame, event: Json, kind: str) -> None:
+        reason = api.stop_reason_in(event)
+        if reason or kind == api.MESSAGE_STOP:
+            self._let_out(self._calls.close(cut=not is_whole(reason)))
+        if reason:
             self._end(event, reason)
             return
-        if self._writer.called and not self._ended:
+        if kind == api.MESSAGE_STOP and self._writer.called and not self._ended:
             self._evidence.note("added stop_reason", api.TOOL_USE)
             ends = {"stop_reason": None, "stop_sequence": None}
             added = {"type": api.MESSAGE_DELTA, "delta": ends, "usage": {"output_tokens": 0}}
             self._end(added, api.TOOL_USE)
-        self._writer.stop()
+        elif kind == api.MESSAGE_STOP:
+            self._writer.stop()
         self._writer.frames.append(frame)
 
     def _end(self, event: Json, reason: str) -> None:
@@ -171,12 +163,12 @@ class ClientMessage:
         self._writer.begin(self._block)
         self._at = self._writer.index
 
-    def _let_out(self, pieces: Sequence[CallEvent | Json]) -> None:
+    def _let_out(self, pieces: Sequence[Piece]) -> None:
         for piece in pieces:
             if isinstance(piece, dict):
                 self._write_block(piece)
             else:
-                self._write_call(piece)
+                self._write_call(*piece)
 
     # What the scanner has made of a text
 
@@ -188,9 +180,8 @@ class ClientMessage:
         elif isinstance(piece, CallEvent):
             if isinstance(piece, CallStart):
                 self._leaked = self._calls.begin(piece.name, leaked=True)
-            assert self._leaked is not None
             arguments = piece.text if isinstance(piece, Arguments) else ""
-            self._let_out(self._calls.add(self._leaked, piece, arguments))
+            self._let_out(self._calls.add(self._leaked, (self._leaked, piece), arguments))
             if isinstance(piece, CallEnd) and not piece.cuts_call:
                 self._let_out(self._calls.end(self._leaked))
         elif isinstance(piece, Dropped):
@@ -207,36 +198,26 @@ class ClientMessage:
                 self._open()
         self._writer.text(kind, text)
 
-    def _write_call(self, event: CallEvent) -> None:
+    def _write_call(self, call: Call, event: CallEvent) -> None:
         if isinstance(event, CallStart):
             self._evidence.call(event.name, event.format, event.form)
             if event.form == LITERAL:
                 self._evidence.note("kept the literal header of a call that names no tool")
-            call_id = self._new_id()
-            block = {"type": api.CALL, "id": call_id, "name": event.name, "input": {}}
-            self._writer.begin(block)
-            self._blank, self._arguments = "", []
+            call_id = next(made for made in self._ids if made not in self._tools.called)
+            self._writer.begin({"type": api.CALL, "id": call_id, "name": event.name})
+            self._blank = ""
         elif isinstance(event, CallEnd):
-            self._end_call(event)
-        elif self._arguments or not event.text.isspace():
-            self._arguments.append(event.text)
+            self._end_call(call, event)
+        else:
             self._writer.arguments(event.text)
 
-    def _end_call(self, end: CallEnd) -> None:
-        name, arguments = self._leaked.name if self._leaked else "", "".join(self._arguments)
+    def _end_call(self, call: Call, end: CallEnd) -> None:
         self.cut = self.cut or end.cuts_call
         if end.cut:
             self._evidence.note("closed a call that the stream cut off")
         elif not end.valid:
             self._evidence.note("passed on arguments that are not JSON")
-        refused = len(arguments) <= MAX_CHECKED and self._tools.refuses(name, arguments)
+        checked = call.complete and call.arguments.tell() <= MAX_CHECKED
+        refused = checked and self._tools.refuses(call.name, call.arguments.getvalue())
         self._evidence.refused_calls += not end.cut and (refused or not end.valid)
-        self._arguments = []
         self._writer.stop(cut=end.cuts_call)
-
-    def _new_id(self) -> str:
-        """One that no call of the conversation has."""
-        while True:
-            self._made += 1
-            if (new := f"toolu_{self._now}_{self._made}") not in self._tools.called:
-                return new

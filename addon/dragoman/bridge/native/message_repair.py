@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...notes import Evidence
@@ -24,8 +25,9 @@ from ...repair.policy import Policy, note_piece
 from ...repair.scanner import Scanner
 from ...wire import messages as api
 from ...wire.chat_end import is_whole
-from ...wire.json_codec import Json, NotJson, dumps, loads, objects, string
+from ...wire.json_codec import Json, NotJson, dumps, objects, string
 from ...wire.messages import Blocks, TextKind
+from ...wire.reply_bounds import repairable
 from ...wire.sse import Frame
 from .client_message import ClientMessage
 
@@ -75,8 +77,8 @@ class _WaitingFrame:
     """A frame that has not left."""
 
     frame: Frame
-    event: Json | None
-    """None if the API has no such event."""
+    event: Json
+    """Empty if the API has no such event."""
     begin: int
     end: int
     """Where the text ends before it, and with it."""
@@ -95,8 +97,7 @@ class MessagesStreamRepair:
         self._tools = tools.declared
         self._policy = policy
         self._evidence = evidence
-        self._model = ""
-        self._scanner: Scanner | None = None
+        self._scanner = self._scanner_for("")
         self._client = ClientMessage(tools.declared, policy, evidence, now)
         self._waiting: deque[_WaitingFrame] = deque()
         self._bytes = 0
@@ -105,27 +106,31 @@ class MessagesStreamRepair:
         """Characters of the text, and up to where it is certain that they are text."""
         self._pieces: deque[ScanEvent] = deque()
         """What the scanner has made of the text that has not left."""
-        self._begins: list[int] = [0]
-        self._kinds: list[TextKind] = ["text"]
+        self._begins: list[int] = []
+        self._kinds: list[TextKind] = []
         """Where the blocks of the text begin, and of which kind they are."""
         self._blocks = 0
-        self._wordless = False
-        """Whether no word of the latest block has come."""
-        self._silent = 0
-        """Frames in a row that came meanwhile."""
+        self._wordless = 0
+        """Frames in a row that came since the latest block began, while no word of it has."""
         self._changes = self._changes_before = 0
         """Events of the scanner other than text: so far, and before the latest block."""
-        self._begun = self._ended = self._change_sent = False
-        """Whether the message has begun, and ended; whether something was sent that differs."""
-        self._unchanged: list[Frame] = []
-        """While that is being written for the first time: the frames in whose place it will be."""
+        self._begun = self._ended = False
+        """Whether the message has begun, and ended."""
+        self._unchanged: list[Frame] | None = []
+        """While a change is written for the first time, the frames in whose place it will be; None
+        once it was."""
+
+    def _scanner_for(self, model: str) -> Scanner:
+        """`model`: as the reply names it."""
+        formats = self._policy.formats.active(self._tools.model, model, claude=True)
+        return Scanner(self._tools, rules_for(self._tools, model), formats)
 
     # The interface of `StreamRepair`
 
     def feed(self, frame: Frame) -> list[Frame]:
         event = _event_of(frame)
-        said = api.text_in(event) if event is not None else None
-        if event is not None and said is not None and event["type"] == api.BLOCK_DELTA:
+        said = api.text_in(event)
+        if said is not None and event["type"] == api.BLOCK_DELTA:
             if said[1]:
                 frame.only = "text" if said[0] == "text" else "reasoning", said[1]
             if self._takes(*said):
@@ -135,10 +140,8 @@ class MessagesStreamRepair:
 
     def _takes(self, kind: TextKind, text: str) -> bool:
         """Take a text, if it only continues one that leaves as it comes."""
-        scanner, waits = self._scanner, self._waiting or self._wordless
-        if scanner is None or waits or self._client.changed or kind != self._kinds[-1]:
-            return False
-        if scanner.takes(text) is None:
+        waits = self._waiting or self._wordless or self._client.changed
+        if waits or self._kinds[-1:] != [kind] or self._scanner.takes(text) is None:
             return False
         self._length = self._certain = self._length + len(text)
         return True
@@ -147,8 +150,7 @@ class MessagesStreamRepair:
     def unfinished(self) -> bool:
         """Whether a call was found, or may begin, and the message has not ended: clients run the
         call of a stream that ends without its end."""
-        in_call = self._scanner is not None and not self._scanner.between
-        return not self._ended and (self._client.changed or in_call)
+        return not self._ended and (self._client.changed or not self._scanner.between)
 
     @property
     def heartbeat(self) -> Frame:
@@ -170,17 +172,14 @@ class MessagesStreamRepair:
         return self._leave(last=True)
 
     def unsent(self) -> list[Frame] | None:
-        if self._change_sent:
+        if self._unchanged is None:
             return None
         return self._unchanged or [waiting.frame for waiting in self._waiting]
 
     def document(self, body: bytes) -> bytes:
         """A message that came whole, repaired: it is read as the events by which it would have
         been streamed."""
-        try:
-            message = loads(body)
-        except NotJson:
-            return body
+        message = repairable(body, self._evidence)
         if not isinstance(message, dict) or not api.is_message(message):
             return body
         blocks, ends = Blocks(), message
@@ -195,19 +194,20 @@ class MessagesStreamRepair:
 
     # Reading a frame
 
-    def _read(self, frame: Frame, event: Json | None, said: tuple[TextKind, str] | None) -> None:
-        kind, begin = event["type"] if event is not None else "", self._length
-        if event is not None and kind == api.MESSAGE_START:
+    def _read(self, frame: Frame, event: Json, said: tuple[TextKind, str] | None) -> None:
+        kind, begin = string(event.get("type")), self._length
+        self._wordless += self._wordless > 0
+        if kind == api.MESSAGE_START:
             message = event.get("message")
-            self._model = _known(message.get("model")) if isinstance(message, dict) else ""
+            if isinstance(message, dict) and not self._kinds:
+                self._scanner = self._scanner_for(_known(message.get("model")))
             self._begun = True
-        elif event is not None and (block := api.block_begun(event)) is not None:
+        elif (block := api.block_begun(event)) is not None:
             self._begin_block(api.TEXTS.get(string(block.get("type"))))
-        elif event is not None and kind == api.MESSAGE_DELTA:
-            if reason := api.stop_reason_in(event):
-                self._end_text(whole=is_whole(reason))
+        elif kind == api.MESSAGE_DELTA and (reason := api.stop_reason_in(event)):
+            self._end_text(whole=is_whole(reason))
         elif kind == api.BLOCK_STOP:
-            self._wordless = False
+            self._wordless = 0
         elif kind == api.MESSAGE_STOP:
             self._end_text(whole=True)
             self._ended = True
@@ -217,21 +217,16 @@ class MessagesStreamRepair:
         if said is not None:
             self._read_text(*said)
         is_text = said is not None and kind == api.BLOCK_DELTA
-        self._silent = self._silent + 1 if self._wordless else 0
-        where, lasts = (begin, self._length), 0 < self._silent <= MAX_WORDLESS
+        where, lasts = (begin, self._length), 0 < self._wordless <= MAX_WORDLESS
         waiting = _WaitingFrame(frame, event, *where, is_text, lasts, self._changes_before)
         self._waiting.append(waiting)
         self._bytes += len(frame.raw)
 
     def _begin_block(self, kind: TextKind | None) -> None:
-        self._wordless = kind is not None
         if kind is None:
             self._end_text(whole=True)
             return
-        if self._scanner is None:
-            formats = self._policy.formats.active(self._tools.model, self._model, claude=True)
-            rules = rules_for(self._tools, self._model)
-            self._scanner = Scanner(self._tools, rules, formats)
+        self._wordless = self._wordless or 1
         if not (self._waiting or self._pieces) and self._scanner.between:
             self._begins.clear()
             self._kinds.clear()
@@ -242,24 +237,19 @@ class MessagesStreamRepair:
         self._changes_before = self._changes
 
     def _read_text(self, kind: TextKind, text: str) -> None:
-        if self._scanner is None or kind != self._kinds[-1]:
+        if self._kinds[-1:] != [kind]:
             self._begin_block(kind)  # a host that leaves its beginning out
-        assert self._scanner is not None
-        self._wordless = self._wordless and not text.strip()
+        self._wordless = 0 if text.strip() else self._wordless
         self._length += len(text)
         self._add(self._scanner.feed(text))
 
     def _end_text(self, *, whole: bool) -> None:
         """`whole`: not by a limit."""
-        self._wordless = False
-        if self._scanner is not None:
-            self._add(self._scanner.close(whole=whole))
-            if self._scanner.cut_in_header:
-                self._client.cut = True
+        self._wordless = 0
+        self._add(self._scanner.close(whole=whole))
+        self._client.cut = self._client.cut or self._scanner.cut_in_header
 
     def _abandon(self) -> None:
-        if self._scanner is None:
-            return
         events = self._scanner.abandon()
         if self._client.changed:
             self._add(events)
@@ -278,8 +268,7 @@ class MessagesStreamRepair:
                 self._certain += len(event.text)
             else:
                 self._changes += 1
-        if self._changes and not self._client.changed:
-            self._client.changed = True
+                self._client.changed = True
 
     # Sending
 
@@ -290,10 +279,10 @@ class MessagesStreamRepair:
             self._client.changed = True
         if not self._client.changed:
             return self._leave_unchanged(last=last)
-        if not self._change_sent:
+        if self._unchanged is not None:
             self._unchanged = [waiting.frame for waiting in self._waiting]
         self._write_decided()
-        self._change_sent, self._unchanged = True, []
+        self._unchanged = None
         return self._client.drain()
 
     def _leave_unchanged(self, *, last: bool) -> list[Frame]:
@@ -303,47 +292,43 @@ class MessagesStreamRepair:
                 break
             if last or not waiting.lasts:
                 count = number + 1
-        sent = [self._waiting.popleft() for _ in range(count)]
+        sent = [self._taken() for _ in range(count)]
         for waiting in sent:
-            self._bytes -= len(waiting.frame.raw)
-            if waiting.event is not None:
-                self._client.passed(waiting.event)
-        if sent:
-            self._drop_pieces(sent[-1].end)
+            self._client.passed(waiting.event)
+            for _ in self._pieces_before(waiting.end):
+                pass
         return [waiting.frame for waiting in sent]
 
-    def _drop_pieces(self, end: int) -> None:
-        """Forget the text up to there: it has left."""
-        while self._pieces and isinstance(piece := self._pieces[0], Text) and piece.start < end:
-            self._pieces.popleft()
-            if piece.start + len(piece.text) > end:
-                self._pieces.appendleft(Text(end, piece.text[end - piece.start :]))
+    def _taken(self) -> _WaitingFrame:
+        waiting = self._waiting.popleft()
+        self._bytes -= len(waiting.frame.raw)
+        return waiting
 
     def _write_decided(self) -> None:
         """Write all that is decided, by the writer."""
-        decided = self._length - (self._scanner.undecided if self._scanner else 0)
+        decided = self._length - self._scanner.undecided
         while self._waiting:
             waiting = self._waiting[0]
             if not waiting.is_text:
                 self._write_pieces(waiting.begin)
                 if waiting.begin > decided:
                     return
-                self._client.pass_on(waiting.frame, waiting.event, signed=self._is_same(waiting))
-            self._waiting.popleft()
-            self._bytes -= len(waiting.frame.raw)
+                same = waiting.changes == self._changes and not self._scanner.held_call.size
+                self._client.pass_on(waiting.frame, waiting.event, signed=same)
+            self._taken()
         self._write_pieces(self._length)
 
-    def _is_same(self, waiting: _WaitingFrame) -> bool:
-        """Whether nothing has changed in the block of a frame, before which all is decided."""
-        holds = self._scanner is not None and self._scanner.held_call.size
-        return waiting.changes == self._changes and not holds
-
     def _write_pieces(self, end: int) -> None:
-        """Write what is known of the text up to there, and calls that came with it."""
+        for piece, kind in self._pieces_before(end):
+            self._client.write(piece, kind)
+
+    def _pieces_before(self, end: int) -> Iterator[tuple[ScanEvent, TextKind]]:
+        """Take what is known of the text up to there, and calls that came with it; with the kind
+        of its block."""
         while self._pieces:
             piece = self._pieces[0]
             if not isinstance(piece, Text):
-                self._client.write(self._pieces.popleft(), self._kinds[-1])
+                yield self._pieces.popleft(), self._kinds[-1]
                 continue
             if piece.start >= end:
                 return
@@ -351,14 +336,15 @@ class MessagesStreamRepair:
             until = min(end, *self._begins[block + 1 : block + 2], piece.start + len(piece.text))
             self._pieces.popleft()
             first, rest = piece.text[: until - piece.start], piece.text[until - piece.start :]
-            self._client.write(Text(piece.start, first, kind=piece.kind), self._kinds[block])
             if rest:
                 self._pieces.appendleft(Text(until, rest, kind=piece.kind))
+            yield Text(piece.start, first, kind=piece.kind), self._kinds[block]
 
 
-def _event_of(frame: Frame) -> Json | None:
+def _event_of(frame: Frame) -> Json:
+    """Empty if the API has no such event."""
     try:
         value = frame.value if frame.whole else None
     except NotJson:
-        return None
-    return value if isinstance(value, dict) and isinstance(value.get("type"), str) else None
+        return {}
+    return value if isinstance(value, dict) and isinstance(value.get("type"), str) else {}

@@ -24,7 +24,8 @@ from ...repair.policy import Policy, note_piece
 from ...repair.scan_state import ReplyCounts
 from ...repair.scanner import Scanner
 from ...wire.chat_end import error_frame
-from ...wire.json_codec import Json, NotJson, dumps, loads, string
+from ...wire.json_codec import Json, dumps, string
+from ...wire.reply_bounds import repairable
 from ...wire.responses import TERMINALS
 from ...wire.sse import HEARTBEAT, Frame
 from .host_reader import (
@@ -135,10 +136,7 @@ class ResponsesStreamRepair:
 
     def document(self, body: bytes) -> bytes:
         """A response that came whole, repaired: it is read as the event that ends its stream."""
-        try:
-            response = loads(body)
-        except NotJson:
-            return body
+        response = repairable(body, self._evidence)
         if not isinstance(response, dict) or not isinstance(response.get("output"), list):
             return body
         kind = f"response.{response.get('status')}"
