@@ -49,6 +49,8 @@ HELD_LIMIT = 1024 * 1024
 LINES_LIMIT = 1024
 """Characters of a candidate up to which each new one may show that it is not quoted by lines;
 later that is asked once its section is over."""
+MAX_WAITING = 64
+"""Calls of one candidate that waits, as it may be quoted; one with more is."""
 ALONE = "alone"
 WITHOUT_HEADER = "without a header"
 
@@ -74,7 +76,8 @@ class Candidate:
     """Whether nothing may follow it (`MarkerMatch.alone`)."""
     odd: bool = False
     """Whether the header of its call is none, and only the end of its text makes it a call."""
-    has_call: bool = False
+    calls: int = 0
+    """That began in it."""
     whole: tuple[int, int] = 0, 0
     """Its characters, and its events, up to the end of its last whole call, or text between."""
 
@@ -195,7 +198,7 @@ class CallReader:
             return Outcome.REFUSED
         if held is None and candidate is not None and candidate.size > CANDIDATE_LIMIT:
             # What follows is too far away to quote it.
-            waited = candidate.quotation is not None and candidate.has_call
+            waited = candidate.quotation is not None and candidate.calls
             quoted = not waited or self.end_quotation(candidate, parser.rest, "", ended=True)
             if quoted or candidate.until_end:
                 self.refusal = candidate.why_text
@@ -228,8 +231,8 @@ class CallReader:
         apart = quoted or (self._committed and self.damaged is not None)
         if self._format is not None and not apart:
             self._state.begin_is_text.add(self._format)
-        if self._format is not None and candidate.has_call:
-            self._state.add_in_vain(self._format, OF_A_QUOTATION)
+        if self._format is not None and candidate.calls:
+            self._state.add_in_vain(self._format, OF_A_QUOTATION * candidate.calls)
         self.candidate = None
         self.forget()
 
@@ -248,7 +251,7 @@ class CallReader:
                 return found
         marker = formats.find(buffer)
         end = marker.start if marker else len(buffer) - formats.unfinished(buffer)
-        if buffer[:end].strip() or candidate.size > CANDIDATE_LIMIT or not candidate.has_call:
+        if buffer[:end].strip() or candidate.size > CANDIDATE_LIMIT or not candidate.calls:
             return Outcome.REFUSED
         if marker is None:
             return Outcome.WAITS
@@ -345,6 +348,8 @@ class CallReader:
         if isinstance(event, Header):
             if self._state.has_all_calls:
                 return AFTER_ALL_CALLS
+            if candidate is not None and candidate.calls >= MAX_WAITING:
+                return QUOTED
             if event.odd:
                 if candidate is None or not self._rule.quoted_last:
                     return WITHOUT_HEADER
@@ -362,7 +367,7 @@ class CallReader:
             if not (self._rule.strays or self._format in self._state.called_in):
                 return ALONE
         if isinstance(event, Text):  # inside a section, before, between or after its calls
-            trailing = self._state.called or (candidate is not None and candidate.has_call)
+            trailing = self._state.called or (candidate is not None and candidate.calls > 0)
             if candidate is not None and not candidate.waits:
                 self.commit()
             self._add(Text(event.start, event.text, trailing, event.kind))
@@ -375,7 +380,7 @@ class CallReader:
 
     def _is_in_vain(self, event: ParseEvent) -> bool:
         """Whether this belongs to a section without any call."""
-        if self.candidate is None or self.candidate.has_call or self.parser is None:
+        if self.candidate is None or self.candidate.calls or self.parser is None:
             return False
         if isinstance(event, Text):
             return bool(event.text.strip())
@@ -417,7 +422,7 @@ class CallReader:
     def _add(self, event: ScanEvent) -> None:
         if self.candidate is not None:
             self.candidate.events.append(event)
-            self.candidate.has_call |= type(event) is CallStart
+            self.candidate.calls += type(event) is CallStart
         else:
             self._give(event)
 

@@ -269,14 +269,14 @@ class Scanner:
         text.buffer = "".join(candidate.raw)
         size = len(text.buffer) - len(rest)
         near = text.buffer[: size + _SEEN_AFTER]
-        text.give(size, size if candidate.has_call else 0)
+        text.give(size, size if candidate.calls else 0)
         if calls.damaged is not None:
             cut = ", cut off" if calls.damaged.cut else ""
             self._state.add(LeftAsText("damaged call", f"of {calls.damaged.name}{cut}"))
         elif why is TOO_LONG:
             self._state.add(LeftAsText("call", why))
         elif candidate.alone:
-            if candidate.has_call or candidate.size > CANDIDATE_LIMIT:
+            if candidate.calls or candidate.size > CANDIDATE_LIMIT:
                 self._state.add(LeftAsText("JSON call", why))
         else:
             for marker in self._state.formats.find_all(near):
@@ -313,7 +313,7 @@ class Scanner:
                 if calls.candidate is not candidate:
                     continue
             blank = not self._text.buffer.strip()
-            if whole and calls.parser is None and candidate.has_call and blank:
+            if whole and calls.parser is None and candidate.calls and blank:
                 self._text.buffer = ""
                 self._text.fresh = True
                 calls.commit()
