@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -13,7 +13,7 @@ from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.formats.tagged_call import MAX_TAGS
 from dragoman.repair.policy import Policy
 from dragoman.repair.scan_state import MAX_CALLS, MAX_IN_VAIN
-from dragoman.wire.sse import split
+from dragoman.wire.sse import encode_chunk, split
 from tests.repair.formats.leaks import REQUEST
 from tests.repair.streams import NOW, chunk, read, sse
 
@@ -81,6 +81,10 @@ def _repaired(texts: Iterable[str], model: str, evidence: Evidence | None = None
 
 
 def _python_calls(texts: list[str], model: str) -> int:
+    return _calls_of(lambda: _repaired(texts, model))
+
+
+def _calls_of(work: Callable[[], object]) -> int:
     count = 0
 
     def counted(_frame: object, event: str, _argument: object) -> None:
@@ -90,10 +94,25 @@ def _python_calls(texts: list[str], model: str) -> int:
     before = sys.getprofile()
     sys.setprofile(counted)
     try:
-        _repaired(texts, model)
+        work()
     finally:
         sys.setprofile(before)
     return count
+
+
+@pytest.mark.parametrize("what", ["all openers", "a changing header", "fences", "quoted calls"])
+def test_twice_the_choices_in_one_event_cost_little_more(what: str) -> None:
+    (piece, *_), model = _texts(what, 20_000)
+    tools = DeclaredTools.of_request({**REQUEST, "model": model})
+
+    def repaired(count: int) -> None:
+        choices = [{"index": index, "delta": {"content": piece}} for index in range(count)]
+        event = encode_chunk({"model": model, "choices": choices})
+        ChatStreamRepair(tools, Policy(), Evidence(), NOW).feed(event)
+
+    repaired(1)
+    few, many = (_calls_of(lambda n=count: repaired(n)) for count in (60, 120))
+    assert many - few < 60 * 500, "some 300 calls a choice, whatever it holds"
 
 
 @pytest.mark.parametrize("what", HOSTILE)

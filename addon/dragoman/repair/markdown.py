@@ -138,7 +138,7 @@ class MarkdownCode:
     def __init__(self) -> None:
         self._fence = ""
         """The run that opened the fence in which the line begins."""
-        self._fence_lines = 0
+        self.fence_lines = 0
         """See `MAX_FENCE_LINES`."""
         self._line = ""
         """The line so far, `_shortened`."""
@@ -171,7 +171,7 @@ class MarkdownCode:
 
     def is_open(self) -> bool:
         """Whether code is open here for certain."""
-        many = self._fence_lines > MAX_FENCE_LINES or self._line.count("`") > MAX_TICKS
+        many = self.fence_lines > MAX_FENCE_LINES or self._line.count("`") > MAX_TICKS
         return many or bool(self.fence)
 
     @property
@@ -189,7 +189,7 @@ class MarkdownCode:
     def _read_lines(self, lines: str) -> None:
         """Whole lines, some of which may open a fence, or close it."""
         at = 0
-        while (run := _FENCE_RUN.search(lines, at)) and self._fence_lines <= MAX_FENCE_LINES:
+        while (run := _FENCE_RUN.search(lines, at)) and self.fence_lines <= MAX_FENCE_LINES:
             begin = max(at, lines.rfind("\n", at, run.start()) + 1)
             at = lines.index("\n", run.end()) + 1
             line = _shortened(lines[begin : at - 1])
@@ -197,7 +197,7 @@ class MarkdownCode:
                 self._fence = _opened(line, ended=True)
             elif _closes(line, self._fence):
                 self._fence = ""
-            self._fence_lines += 1
+            self.fence_lines += 1
 
     def _indent(self) -> int:
         """Columns by which the line is indented, if it is indented code: four columns beyond the

@@ -36,7 +36,11 @@ class ReplyCounts:
     """See `MAX_IN_VAIN`."""
     likenesses: Counter[LeakFormat] = field(default_factory=Counter)
     """See `MAX_LIKENESSES`."""
+    given_up: list[LeakFormat] = field(default_factory=list)
+    """Those of which there were too many."""
     calls: int = 0
+    fence_lines: int = 0
+    """See `markdown.MAX_FENCE_LINES`."""
 
 
 class ScanState:
@@ -70,13 +74,13 @@ class ScanState:
 
     def find(self, text: str) -> MarkerMatch | None:
         """The first marker in a text."""
-        begin = self.formats.begins_at(text)
+        begin, likenesses = self.formats.begins_at(text), self._counts.likenesses
         if begin == len(text):
             return None
-        likenesses = self._counts.likenesses
-        marker = self.formats.find(text, begin, likenesses=likenesses)
-        self._give_up([each for each, count in likenesses.items() if count > MAX_LIKENESSES])
-        return marker
+        many = [each for each, count in likenesses.items() if count > MAX_LIKENESSES]
+        if many or self._counts.given_up:
+            self._give_up([*self._counts.given_up, *many])
+        return self.formats.find(text, begin, likenesses=likenesses)
 
     def add_in_vain(self, leak_format: LeakFormat, markers: int = 1) -> None:
         """So many more of its markers begin no call."""
@@ -97,13 +101,18 @@ class ScanState:
         if given_up:
             self.formats = self.formats.without(*given_up)
         for each in given_up:
-            self.add(LeftAsText(f"marker of {each.name}", TOO_MANY))
+            if each not in self._counts.given_up:
+                self._counts.given_up.append(each)
+                self.add(LeftAsText(f"marker of {each.name}", TOO_MANY))
 
     def read(self, text: str, calls: int = 0) -> None:
         """`text` is text for certain; so many characters of it are whole calls."""
+        code = self.code
+        code.fence_lines = self._counts.fence_lines
         if calls:
-            self.code.feed_calls(text[:calls])
-        self.code.feed(text[calls:] if calls else text)
+            code.feed_calls(text[:calls])
+        code.feed(text[calls:] if calls else text)
+        self._counts.fence_lines = code.fence_lines
         if look_back := self.formats.look_back:
             self.before = (self.before + text)[-look_back:]
 
