@@ -28,9 +28,11 @@ BLANK_LIMIT = 256
 
 _BLANK = re.compile(r"\s*")
 _CONTROL = re.compile(r"[\x00-\x1f]")
-_ESCAPE = re.compile(r"\\.", re.DOTALL)
-_TOKEN = re.compile(r'\\.|["\x00-\x1f]', re.DOTALL)
+_ESCAPE = re.compile(r"(?:\\.)++", re.DOTALL)
+_UP_TO_QUOTE = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_RUN = re.compile(r"(?:\\.)++|[\x00-\x1f]++", re.DOTALL)
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+_ESCAPES_OF = {code: _SHORT.get(chr(code), f"\\u{code:04x}") for code in range(32)}
 
 _BLANKS = r"(?:\s|\\[nrt])*+"
 _OBJECT_IN_STRING = re.compile(rf'"{_BLANKS}\{{{_BLANKS}(?:\\?"|\}})')
@@ -295,18 +297,27 @@ class ControlCharacters:
             self._escaped = False
             return text[0] + self.escaped(text[1:])
         if _CONTROL.search(text) is not None:
-            in_string = self._in_string
-            text = _TOKEN.sub(self._token, text)
-            self._in_string = in_string
+            text = self._with_escapes(text)
         bare = _ESCAPE.sub("", text) if "\\" in text else text
         self._in_string ^= bare.count('"') % 2 == 1
         self._escaped = bare.endswith("\\")
         return text
 
-    def _token(self, match: re.Match[str]) -> str:
-        token = match[0]
-        if token == '"':
-            self._in_string = not self._in_string
-        elif self._in_string and token[0] != "\\":
-            return _SHORT.get(token, f"\\u{ord(token):04x}")
-        return token
+    def _with_escapes(self, text: str) -> str:
+        parts, at, in_string = [], 0, self._in_string
+        while at < len(text):
+            end = _UP_TO_QUOTE.match(text, at).end()  # type: ignore[union-attr]
+            part = text[at:end]
+            parts += [_escaped(part) if in_string else part, text[end : end + 1]]
+            at, in_string = end + 1, not in_string
+        return "".join(parts)
+
+
+def _escaped(part: str) -> str:
+    """Text of a string, with its control characters escaped, but for those after a backslash."""
+    if "\\" not in part:
+        part = part.replace("\n", r"\n").replace("\r", r"\r").replace("\t", r"\t")
+        return part.translate(_ESCAPES_OF) if _CONTROL.search(part) else part
+    return _RUN.sub(
+        lambda run: run[0] if run[0][0] == "\\" else run[0].translate(_ESCAPES_OF), part
+    )
