@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.repair.events import Arguments, LeftAsText
+from dragoman.repair.events import Arguments, LeftAsText, Text
 from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.formats.glm import GLM
 from dragoman.repair.formats.hermes import HERMES
+from dragoman.repair.formats.json_arguments import MAX_QUOTED
 from dragoman.repair.formats.mistral import MISTRAL
 from dragoman.repair.formats.qwen import QWEN
 from tests.repair.formats.turns import (
@@ -156,6 +157,19 @@ def test_arguments_leave_as_they_arrive_where_they_are_certain() -> None:
 @pytest.mark.parametrize(("text", "wanted"), TABLE.values(), ids=list(TABLE))
 def test_what_a_text_says_however_it_is_cut(text: str, wanted: str) -> None:
     assert read_at_any_cut(text, GLM, HERMES, QWEN) == (text if wanted == "=" else wanted)
+
+
+@pytest.mark.parametrize("size", [7, 1000, 10**6])
+@pytest.mark.parametrize("count", [MAX_QUOTED - 1, MAX_QUOTED + 1, 3 * MAX_QUOTED])
+def test_very_many_tags_in_a_value_are_the_value(size: int, count: int) -> None:
+    value = 'say \\"</tool_call>\\" ' * count + "\\\\"
+    call = f'<tool_call>{{"name": "bash", "arguments": {{"command": "{value}"}}}}</tool_call> Done.'
+    scanner = scanner_of(DECLARED, "declared", ActiveFormats((HERMES,)))
+    events = [e for at in range(0, len(call), size) for e in scanner.feed(call[at : at + size])]
+    events += scanner.close()
+    arguments = "".join(event.text for event in events if isinstance(event, Arguments))
+    assert arguments == f'{{"command": "{value}"}}'
+    assert "".join(event.text for event in events if isinstance(event, Text)) == " Done."
 
 
 def test_a_call_goes_on_where_its_field_changes() -> None:

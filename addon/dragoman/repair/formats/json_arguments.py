@@ -23,6 +23,8 @@ from .protocol import CallArguments
 
 QUOTED_LIMIT = 16 * 1024
 """Characters held back after a quoted marker; after that many it counts as quoted."""
+MAX_QUOTED = 2048
+"""Quoted markers of one call; later ones in its strings are not looked for."""
 BLANK_LIMIT = 256
 """White space after the JSON that is formatting, unless text follows."""
 
@@ -61,6 +63,8 @@ class JsonArguments(CallArguments):
         """Up to where the JSON was followed."""
         self._quoted_at: int | None = None
         """Where the first marker begins that may be quoted: what follows it is held."""
+        self._quotes = 0
+        """See `MAX_QUOTED`."""
         self._seen = self._ended = False
         """Whether their beginning has come, and whether no more text does."""
         self._structured = False
@@ -108,7 +112,9 @@ class JsonArguments(CallArguments):
         if not self._seen and not self._skip_leading_blanks():
             return False
         marker, end = None, len(self._buffer)
-        if self._markers.may_begin_in(self._buffer):
+        if self._quotes > MAX_QUOTED and self._json.in_string:
+            end = self._end_of_string()
+        elif self._markers.may_begin_in(self._buffer):
             marker = self._markers.find(self._buffer, self._followed)
             unfinished = self._markers.unfinished
             end = marker.start() if marker else end - unfinished(self._buffer[self._followed :])
@@ -209,6 +215,15 @@ class JsonArguments(CallArguments):
             self._give(start)
             self._quoted_at = start
         self._followed = end
+        self._quotes += 1
+        if self._quotes > MAX_QUOTED:
+            self._quoted_at = None
+
+    def _end_of_string(self) -> int:
+        """Behind the quote that closes the open string, or the end of the text."""
+        begin = self._followed + self._json.escaped
+        match = _UP_TO_QUOTE.match(self._buffer, begin)
+        return min(len(self._buffer), (match.end() if match else begin) + 1)
 
     def _end_at_quoted(self) -> None:
         """The JSON cannot complete any more: the first marker that seemed quoted was real."""
