@@ -80,7 +80,8 @@ class TextReader:
             self.give(marker.start)
             marker = marker.moved(-marker.start)
             rule = self._rules(marker.format)
-            quoted = bool(self._state.begin_is_text) or code.quotation(marks=False).quotes_line
+            quotation = code.quotation()
+            quoted = self._state.begin_is_text or (quotation and quotation.quotes_line)
             if quoted or self._why_text(marker, rule, is_open=code.is_open()):
                 self._leave(marker, QUOTED)
             else:
@@ -112,12 +113,14 @@ class TextReader:
             opens_call = opens and marker.kind is None
             # What comes right after a call is as it was.
             after_call = self._state.called and self.fresh
-            quotation = Quotation() if after_call else code.quotation()
-            too_many = marker.alone or self.quoted >= MAX_QUOTED
-            quoted = too_many if opens_call else self._is_quoted(marker, quotation)
+            quotation = None if after_call else code.quotation()
+            quoted: bool | None = False
+            if quotation is not None:
+                too_many = marker.alone or self.quoted >= MAX_QUOTED
+                quoted = too_many if opens_call else self._is_quoted(marker, quotation)
             if quoted is None:
                 return None
-            if quotation and quoted:
+            if quoted:
                 self._leave(marker, QUOTED)
             elif opens_call:
                 return marker, header, self._candidate(marker, rule, quotation, is_open=is_open)
@@ -155,13 +158,13 @@ class TextReader:
         return quotation.quotes_line or quotation.holds(after, ended=ended)
 
     def _candidate(
-        self, marker: MarkerMatch, rule: CallRule, quotation: Quotation, *, is_open: bool
+        self, marker: MarkerMatch, rule: CallRule, quotation: Quotation | None, *, is_open: bool
     ) -> Candidate:
         """What the text before a marker says of a section that begins there."""
         self._end_channel(marker)
-        may_be = quotation if quotation and not is_open else None
-        in_code = (may_be is None and is_open) or (rule.quoted_last and quotation.in_element)
-        before = self.buffer[: marker.start]
+        in_element = quotation is not None and quotation.in_element
+        in_code = is_open or (rule.quoted_last and in_element)
+        may_be, before = None if is_open else quotation, self.buffer[: marker.start]
         candidate = Candidate(in_code, may_be, self._state.code, before, alone=marker.alone)
         candidate.add(self.buffer)
         return candidate

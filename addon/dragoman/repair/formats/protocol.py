@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MethodType
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from ..declared_tools import DeclaredTools
 from ..events import (
@@ -35,22 +35,6 @@ WORD = r"[A-Za-z0-9_.:/()@-]{1,128}"
 """The name of a tool in a header."""
 
 
-class Held(NamedTuple):
-    """A text that is held back, as it was when this was made: the list may have grown since.  It is
-    made after each frame and hardly ever read, so the list is not copied; its pieces are
-    counted."""
-
-    first: str
-    others: list[str]
-    size: int
-    """How many of the others belong to it."""
-
-    @property
-    def text(self) -> str:
-        return self.first + "".join(self.others[: self.size])
-
-
-NOTHING_HELD = Held("", [], 0)
 TextKind = Literal["content", "reasoning"] | None
 
 
