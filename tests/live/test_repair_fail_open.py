@@ -145,7 +145,7 @@ STREAM_STAGES = [
     "repair.scanner:Scanner.feed",
     "repair.scanner:Scanner.close",
     "repair.scanner:Scanner.takes",
-    "repair.scanner:Scanner._step_text",
+    "repair.text_reader:TextReader.next_begin",
     "repair.call_reader:CallReader.run",
     "repair.formats.protocol:LeakFormat.match",
     "repair.formats.kimi_k2:header_of",

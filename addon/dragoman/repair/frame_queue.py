@@ -323,9 +323,7 @@ class FrameQueue:
         return self._choices[index]
 
     def read_text(self, frame: Frame, choice: Choice, chunk: Json, text: Passage) -> None:
-        """Read a frame that has one choice with one text, and nothing else (`only_text`)."""
-        if len(frame.raw) <= MAX_METADATA:
-            choice.latest = chunk
+        """Read a frame that has one choice with one text, and nothing else (`lone_text`)."""
         (value,) = chunk["choices"]
         delta = value["delta"]
         waiting = WaitingFrame(frame, chunk, says_more=bool(chunk.get("usage") or "role" in delta))

@@ -123,12 +123,8 @@ class ReplyReader:
         if not (self._parsed and (only or counted)):
             if self._first is not None and self._answered and _DELTA.search(frame.raw):
                 return False
-            try:
-                value = unlisted(frame.value) if frame.whole else None
-            except NotJson:
+            if not isinstance(value := unlisted(frame.json), dict):
                 self._done = self._done or frame.is_done
-                return False
-            if not isinstance(value, dict):
                 return False
             found = lone_text(value) if self._parsed else None
             if found is None or found.only is None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .chat_calls import CallDelta
-from .json_codec import Json, dumps, loads
+from .json_codec import Json, NotJson, dumps, loads
 
 MAX_FRAME = 32 * 1024 * 1024
 """Bytes of one frame that are held; a larger frame is passed on in pieces as it arrives, each
@@ -92,6 +92,14 @@ class Frame:
             data = self.data
             self._value = None if data is None else loads(data)
         return self._value
+
+    @property
+    def json(self) -> Any:
+        """The same, but None for what is no JSON, or only a piece of a frame."""
+        try:
+            return self.value if self.whole else None
+        except NotJson:
+            return None
 
     @property
     def data(self) -> bytes | None:
