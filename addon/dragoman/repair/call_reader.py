@@ -39,7 +39,7 @@ from .events import (
 )
 from .formats.protocol import LeakFormat, LeakParser, MarkerMatch
 from .markdown import AFTER_LIMIT, MarkdownCode, Quotation
-from .scan_state import AFTER_ALL_CALLS, OF_A_QUOTATION, TOO_MANY, ScanState
+from .scan_state import AFTER_ALL_CALLS, MAX_CALLS, OF_A_QUOTATION, TOO_MANY, ScanState
 
 CANDIDATE_LIMIT = 64 * 1024
 """Characters that are held to find out; a longer candidate is text."""
@@ -118,7 +118,7 @@ class Candidate:
     @property
     def waits(self) -> bool:
         """Whether what follows decides if it is quoted."""
-        return self.quotation is not None or self.until_end
+        return self.quotation is not None or self.in_code or self.odd or self.alone
 
 
 class Outcome(enum.Enum):
@@ -181,7 +181,7 @@ class CallReader:
             if refusal := self._read(event):
                 self.refusal = refusal
                 return Outcome.REFUSED
-        if refusal := self._why_refused(parser):
+        if self.candidate is not None and (refusal := self._why_refused(self.candidate, parser)):
             self.refusal = refusal
             return Outcome.REFUSED
         candidate = self.candidate
@@ -194,16 +194,13 @@ class CallReader:
             self.certain = parser
         return Outcome.WAITS
 
-    def _why_refused(self, parser: LeakParser) -> str:
+    def _why_refused(self, candidate: Candidate, parser: LeakParser) -> str:
         """Why the candidate is text, as far as it has come; empty if it may be a call."""
-        candidate = self.candidate
-        if candidate is None:
-            return ""
         if candidate.quotation and candidate.size <= LINES_LIMIT:
             if self._quoted_by_lines(candidate, parser.rest, over=False):
                 return QUOTED
             if self.candidate is not candidate:
-                return self._why_refused(parser)
+                return self._why_refused(self.candidate, parser) if self.candidate else ""
         if parser.holds and not candidate.waits:
             self.held = candidate
             return TOO_LONG if candidate.size > HELD_LIMIT or parser.too_long else ""
@@ -348,7 +345,7 @@ class CallReader:
         if no_call and candidate is not None and candidate.quoted_in_text:
             return candidate.why_text
         if isinstance(event, Header):
-            if self._state.has_all_calls:
+            if self._state.counts.calls >= MAX_CALLS:
                 return AFTER_ALL_CALLS
             if candidate is not None and candidate.calls >= MAX_WAITING:
                 return QUOTED

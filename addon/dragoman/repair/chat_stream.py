@@ -250,7 +250,7 @@ class ChatStreamRepair:
         for choice in self._queue.choices:
             part = Part(WaitingFrame(Frame(b"")), choice, {})
             choice.end(part, end, whole=whole)
-            deltas = part.deltas(self._policy)
+            deltas = part.deltas()
             self._append([added_chunk(choice.latest, delta) for delta in deltas])
 
     @property

@@ -181,7 +181,8 @@ class MarkdownCode:
         """How calls that begin here may be quoted, if code is not open for certain; None if
         nothing quotes them."""
         line = _QUOTED_LINE.match(f"{self._line}x") is not None
-        indent, inline, closers = self._indent(), self.inline, self._closers()
+        indent = self._indent() if self._line.startswith((" ", "\t")) else 0
+        inline, closers = self.inline, self._closers()
         found = line or indent or inline or closers
         return Quotation(indent, line, inline, closers) if found else None
 
