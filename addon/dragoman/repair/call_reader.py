@@ -222,7 +222,7 @@ class CallReader:
         if candidate.markdown is not None and candidate.header:
             candidate.markdown.feed(candidate.header)
         for event in candidate.events:
-            self._give(event)
+            self._add(event)
 
     def drop_candidate(self, candidate: Candidate) -> None:
         """The candidate is text; nothing is open any more."""
@@ -419,14 +419,11 @@ class CallReader:
             self.candidate.add(parser.rest)
 
     def _add(self, event: ScanEvent) -> None:
+        """The event is the candidate's, or certain."""
         if self.candidate is not None:
             self.candidate.events.append(event)
             self.candidate.calls += type(event) is CallStart
-        else:
-            self._give(event)
-
-    def _give(self, event: ScanEvent) -> None:
-        """The event is certain."""
+            return
         self._state.add(event)
         if type(event) is CallStart and self._format is not None:
             self._state.add_call(self._format)

@@ -124,8 +124,10 @@ class DeclaredTools:
             return header, "plain name"
         if called := self.called.get(header):
             return called, "id of an earlier call"
-        if name and (tool := self._longest_end(name)):
-            return tool, "" if tool == name else "dotted name"
+        if name in self._meant:
+            return name, ""
+        if tool := self._longest_end(name):
+            return tool, "dotted name"
         return (tool, "mangled header") if (tool := self._mangled(header)) else None
 
     def of_native(self, name: str) -> str | None:

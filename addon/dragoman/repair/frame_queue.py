@@ -435,8 +435,7 @@ class FrameQueue:
                 new = encode_chunk(with_delta(chunk, delta, position=part.position), others)
                 one = not (choice.finished or choice.index or any(map(chunk.get, NOT_ONLY)))
                 if one and "tool_calls" in delta:
-                    call = read_delta(delta["tool_calls"][0])
-                    new.only = None if call is None or call.silent else call
+                    new.only = read_delta(delta["tool_calls"][0])
                 written.append(new)
                 others = b""
         if waiting.says_more and (rest := self._rest(parts, chunk)):

@@ -57,10 +57,6 @@ class CallDelta:
     name: str
     arguments: str
 
-    @property
-    def silent(self) -> bool:
-        return not (self.id or self.name or self.arguments)
-
 
 def elements(delta: Mapping[str, Any]) -> list[Any]:
     """The tool calls in a delta or message, for `read_delta`; the one call of the older
@@ -72,9 +68,9 @@ def elements(delta: Mapping[str, Any]) -> list[Any]:
 
 
 def read_delta(value: Any) -> CallDelta | None:
-    """An element of ``tool_calls``, whatever its fields are; None if it is no object. Arguments
-    that are not a string (Ollama sends an object) become JSON text; a custom tool's are its
-    input."""
+    """An element of ``tool_calls``, whatever its fields are; None if it is no object, or says
+    nothing. Arguments that are not a string (Ollama sends an object) become JSON text; a custom
+    tool's are its input."""
     if not isinstance(value, dict):
         return None
     function = value.get("function")
@@ -87,12 +83,11 @@ def read_delta(value: Any) -> CallDelta | None:
     elif not isinstance(arguments, str):
         arguments = dumps(arguments).decode()
     index, call_id, name = value.get("index"), value.get("id"), function.get("name")
-    return CallDelta(
-        index=index if type(index) is int else None,
-        id=call_id if isinstance(call_id, str) else "",
-        name=name if isinstance(name, str) and not name.isspace() else "",
-        arguments=arguments,
-    )
+    call_id = call_id if isinstance(call_id, str) else ""
+    name = name if isinstance(name, str) and not name.isspace() else ""
+    if not (call_id or name or arguments):
+        return None
+    return CallDelta(index if type(index) is int else None, call_id, name, arguments)
 
 
 @dataclass(eq=False, slots=True)

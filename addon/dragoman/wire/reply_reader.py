@@ -192,7 +192,7 @@ class ReplyReader:
             if said:
                 self._token()
             for delta in map(read_delta, elements(choice.delta)):
-                if delta is not None and not delta.silent:
+                if delta is not None:
                     self._token()
                     turn.call(delta, whole=choice.whole)
             if reason := choice.fields.get("finish_reason"):

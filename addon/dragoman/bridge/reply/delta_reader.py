@@ -111,7 +111,7 @@ class DeltaReader:
         self.end_content()
         for element in calls:
             delta = read_delta(element)
-            if delta is None or delta.silent:
+            if delta is None:
                 self._evidence.note("skipped", "tool call delta that says nothing")
             else:
                 self._items.call(delta, whole=whole, choice=index)
