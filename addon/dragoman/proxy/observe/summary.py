@@ -13,10 +13,9 @@ from mitmproxy import ctx, http
 
 from ...bridge.native.reply_repair import api_of, declared, repair_whole, tools_of
 from ...inspect.exchange import Exchange
-from ...inspect.outcome import outcome_of
 from ...inspect.parse.request import model_asked
 from ...inspect.stats import Stats, rows
-from ...notes import Evidence, TurnFacts
+from ...notes import Evidence
 from ...repair.policy import Policy
 from ...wire.json_codec import NotJson, loads
 from ...wire.reply_reader import read_reply
@@ -66,16 +65,12 @@ def _count(flow: http.HTTPFlow, stats: Stats, policy: Policy) -> None:
         exchange = _repaired(exchange, policy)
     if exchange is None:
         return
-    sides = exchange.upstream_reply, exchange.client_reply
-    turn = TurnFacts(*(read_reply(side).facts for side in sides))
-    broken = "connection broken" if exchange.error else ""
-    computed = outcome_of(turn, exchange.evidence, status=exchange.status, broken=broken)
-    times = exchange.timing
+    turn, times = exchange.facts, exchange.timing
     first = turn.upstream.first_token
     stats.add(
         turn,
         exchange.evidence,
-        exchange.outcome or computed,
+        exchange.outcome_by(turn),
         job=exchange.job,
         host=host_of(flow.request),
         model=model_asked(exchange.upstream_request),
