@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ..notes import Evidence
 from .outcome import Job, Outcome
 
 Side = Literal["upstream", "client"]
@@ -65,11 +66,11 @@ class Exchange:
     status: int = 200
     error: str = ""
     """How a connection broke off, in mitmproxy's words."""
-    request_notes: tuple[str, ...] = ()
-    """Evidence on the request: what was dropped, renamed …"""
-    reply_notes: tuple[str, ...] = ()
-    calls: Mapping[str, int] = field(default_factory=dict)
-    """Repaired calls, by name."""
+    evidence: Evidence = field(default_factory=Evidence)
+    """What was done."""
+    has_tools: bool | None = None
+    """Whether its request declared tools; None where its evidence was not recorded, or only in
+    words, as by an earlier Dragoman."""
     timing: Timing | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     """The options in force, by name; ``dragoman_repair`` is ``on`` or ``off`` for this flow,

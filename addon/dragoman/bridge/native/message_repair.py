@@ -313,7 +313,7 @@ class MessagesStreamRepair:
                 self._write_pieces(waiting.begin)
                 if waiting.begin > decided:
                     return
-                same = waiting.changes == self._changes and not self._scanner.held_call.size
+                same = waiting.changes == self._changes and not self._scanner.held_call
                 self._client.pass_on(waiting.frame, waiting.event, signed=same)
             self._taken()
         self._write_pieces(self._length)

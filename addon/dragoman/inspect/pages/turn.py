@@ -11,7 +11,7 @@ from ...wire.json_codec import string
 from ...wire.reply_reader import read_reply
 from ...wire.usage import Counts
 from ..exchange import Exchange, Side, Timing
-from ..outcome import CURED, Outcome, outcome_of, what_was_done
+from ..outcome import Outcome, outcome_of, what_was_done
 from ..parse.reply import parse_reply
 from ..parse.request import model_asked, parse_request
 from ..parse.values import ParsedCall, ParsedChoice, ParsedReply, Prose
@@ -57,7 +57,10 @@ def turn_page(exchange: Exchange) -> Page:
 
 
 def _headline(exchange: Exchange, reply: ParsedReply) -> Page:
-    outcome = _outcome(exchange)
+    outcome, calls = _outcome(exchange), exchange.evidence.calls
+    done = "" if calls else what_was_done(exchange.job, outcome, exchange.evidence)
+    if exchange.job == "bridge":
+        done = "bridged"
     finishes = sorted({choice.finish or _NO_FINISH for choice in reply.choices})
     running = outcome.ending == "running"
     lines = filled(
@@ -68,21 +71,10 @@ def _headline(exchange: Exchange, reply: ParsedReply) -> Page:
         f"{len(reply.choices)} choices" if len(reply.choices) > 1 else "",
         ", ".join(one_line(f, 40) for f in finishes) if not running else "",
         seconds(exchange.timing.ended) if exchange.timing and exchange.timing.ended else "",
-        "repaired" if exchange.calls else "",
-        _done_otherwise(exchange, outcome),
+        "repaired" if calls else "",
+        done,
     )
     return [Line(line, "error" if outcome.ending == "failed" else "highlight") for line in lines]
-
-
-def _done_otherwise(exchange: Exchange, outcome: Outcome) -> str:
-    """What was done besides the repair of calls, or that nothing was."""
-    if exchange.job == "bridge":
-        return "bridged"
-    if exchange.calls:
-        return ""
-    cured = any(note.startswith(CURED) for note in exchange.request_notes)
-    repaired = bool(exchange.reply_notes)
-    return what_was_done(exchange.job, outcome, cured=cured, repaired=repaired)
 
 
 def _outcome(exchange: Exchange) -> Outcome:
@@ -98,15 +90,12 @@ def _outcome(exchange: Exchange) -> Outcome:
 
 def _done(exchange: Exchange) -> Page:
     """What was done, to the reply first."""
-    done = list(exchange.reply_notes)
-    if exchange.calls:
-        calls = exchange.calls.items()
-        names = [one_line(str(name)) + (f" ×{n}" if n != 1 else "") for name, n in calls]
-        number = count(sum(exchange.calls.values()), "call")
-        found = f"{number} made of leaked text: {', '.join(names)}"
-        done.insert(0, found)
+    done, calls = exchange.evidence.reply_lines(), exchange.evidence.calls
+    if calls:
+        names = [one_line(name) + (f" ×{n}" if n != 1 else "") for name, n in calls.items()]
+        done.insert(0, f"{count(calls.total(), 'call')} made of leaked text: {', '.join(names)}")
     bridged = exchange.job == "bridge"
-    reply = "Converted" if bridged else "Repaired" if exchange.calls else "Seen in the reply"
+    reply = "Converted" if bridged else "Repaired" if calls else "Seen in the reply"
     request = "Request converted" if bridged else "Request cured"
     return section(reply, notes(done)) + section(request, request_notes(exchange))
 
