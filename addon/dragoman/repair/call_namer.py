@@ -31,9 +31,9 @@ class CallNamer:
         self._size = 0
 
     @property
-    def held(self) -> str:
-        """The header of the call that is held, and its arguments so far."""
-        return "".join((self.nameless.literal, *self._arguments)) if self.nameless else ""
+    def held(self) -> list[str]:
+        """The text of the call that is held: its header, and the pieces of its arguments."""
+        return [self.nameless.literal, *self._arguments] if self.nameless else []
 
     def begin(self, leak_format: LeakFormat, rule: CallRule) -> None:
         """The next calls are of this format."""

@@ -470,14 +470,23 @@ class FrameQueue:
         return {**chunk, "choices": choices} if says_something else None
 
 
-def with_delta(chunk: Json, delta: Json, finish: str | None = None, *, position: int = 0) -> Json:
+def with_delta(
+    chunk: Json,
+    delta: Json,
+    finish: str | None = None,
+    *,
+    position: int = 0,
+    keeps_usage: bool = False,
+) -> Json:
     """A chunk with the metadata of another one, of one of its choices."""
     value = {**chunk["choices"][position], "delta": delta, "finish_reason": finish}
-    value.pop("usage", None)
     value.pop("message", None)
     if value.get("logprobs"):
         value["logprobs"] = None
     new = {**chunk, "choices": [value]}
+    if keeps_usage:
+        return new
+    value.pop("usage", None)
     if new.get("usage") is not None:
         del new["usage"]
     return new

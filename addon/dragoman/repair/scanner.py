@@ -89,13 +89,13 @@ class Scanner:
         return len(self._calls.parser.rest if self._calls.parser else self._text.buffer)
 
     @property
-    def held_call(self) -> str:
-        """What is held back besides `undecided` text: the header of a call that has no name yet,
-        and its arguments so far; or all of a call that is given when it is whole."""
+    def held_call(self) -> list[str]:
+        """The text that is held back besides what is `undecided`, in pieces: that of a call that
+        has no name yet, or of one that is given when it is whole."""
         calls = self._calls
-        if calls.held is not None:
-            return "".join(calls.held.raw)
-        return calls.namer.held if calls.candidate is None else ""
+        if (held := calls.held) is not None:
+            return held.raw
+        return calls.namer.held if calls.candidate is None else []
 
     # Text in, events out
 
@@ -186,7 +186,7 @@ class Scanner:
             self._leave_section(calls.run())
         if calls.parser is not None:
             # Its frames were sent: it precedes all that is there.
-            if held := self.held_call:
+            if held := "".join(self.held_call):
                 self._state.add(Text(-len(held) - 1, held, self._state.called))
             self._text.buffer = calls.parser.rest
             calls.forget()
