@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 from ...wire import responses
 from ...wire.json_codec import Json, NotJson, array, dumps, loads, string
 from ...wire.responses import DELTAS, DONES, TERMINALS, is_event
-from ...wire.sse import Frame
 from ..responses.output_items import REASONING, REFUSAL, SUMMARY, TEXT, StreamedPart
 
 _REASONING_TEXT = replace(REASONING, text=responses.REASONING_TEXT)
@@ -168,12 +167,8 @@ class OtherEvent:
 Said = ItemAdded | TextDelta | TextDone | ItemDone | OtherEvent
 
 
-def event_of(frame: Frame) -> Json | None:
+def event_of(event: Any) -> Json | None:
     """The event of a frame; None if the API has no such event."""
-    try:
-        event = frame.value if frame.whole else None
-    except NotJson:
-        return None
     return event if isinstance(event, dict) and is_event(event) else None
 
 

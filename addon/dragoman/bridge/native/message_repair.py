@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from ...notes import Evidence
 from ...repair.call_rule import rules_for
@@ -25,10 +26,9 @@ from ...repair.policy import Policy, note_piece
 from ...repair.scanner import Scanner
 from ...wire import messages as api
 from ...wire.chat_end import is_whole
-from ...wire.json_codec import Json, NotJson, dumps, objects, string
+from ...wire.json_codec import Json, dumps, objects, string
 from ...wire.messages import Blocks, TextKind
-from ...wire.reply_bounds import repairable
-from ...wire.sse import Frame
+from ...wire.sse import Document, Frame
 from .client_message import ClientMessage
 
 MAX_WAITING = 16 * 1024
@@ -128,7 +128,7 @@ class MessagesStreamRepair:
     # The interface of `StreamRepair`
 
     def feed(self, frame: Frame) -> list[Frame]:
-        event = _event_of(frame)
+        event = _event_of(frame.readable(self._evidence))
         said = api.text_in(event)
         if said is not None and event["type"] == api.BLOCK_DELTA:
             if said[1]:
@@ -179,7 +179,7 @@ class MessagesStreamRepair:
     def document(self, body: bytes) -> bytes:
         """A message that came whole, repaired: it is read as the events by which it would have
         been streamed."""
-        message = repairable(body, self._evidence)
+        message = Document(body).readable(self._evidence)
         if not isinstance(message, dict) or not api.is_message(message):
             return body
         blocks, ends = Blocks(), message
@@ -341,10 +341,6 @@ class MessagesStreamRepair:
             yield Text(piece.start, first, kind=piece.kind), self._kinds[block]
 
 
-def _event_of(frame: Frame) -> Json:
+def _event_of(value: Any) -> Json:
     """Empty if the API has no such event."""
-    try:
-        value = frame.value if frame.whole else None
-    except NotJson:
-        return {}
     return value if isinstance(value, dict) and isinstance(value.get("type"), str) else {}

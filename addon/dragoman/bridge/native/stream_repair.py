@@ -25,9 +25,8 @@ from ...repair.scan_state import ReplyCounts
 from ...repair.scanner import Scanner
 from ...wire.chat_end import error_frame
 from ...wire.json_codec import Json, dumps, string
-from ...wire.reply_bounds import repairable
 from ...wire.responses import TERMINALS
-from ...wire.sse import HEARTBEAT, Frame
+from ...wire.sse import HEARTBEAT, Document, Frame
 from .host_reader import (
     HostReader,
     HostText,
@@ -106,7 +105,7 @@ class ResponsesStreamRepair:
     # The interface of `StreamRepair`
 
     def feed(self, frame: Frame) -> list[Frame]:
-        self._take(_Waiting(frame, event_of(frame)))
+        self._take(_Waiting(frame, event_of(frame.readable(self._evidence))))
         if max(len(self._waiting), len(self._deferred)) > MAX_WAITING:
             self._evidence.note("gave up repair", "too much to hold back")
             self._end_all(Scanner.abandon)
@@ -136,7 +135,7 @@ class ResponsesStreamRepair:
 
     def document(self, body: bytes) -> bytes:
         """A response that came whole, repaired: it is read as the event that ends its stream."""
-        response = repairable(body, self._evidence)
+        response = Document(body).readable(self._evidence)
         if not isinstance(response, dict) or not isinstance(response.get("output"), list):
             return body
         kind = f"response.{response.get('status')}"
