@@ -90,7 +90,7 @@ def test_a_stream_that_breaks_off_within_a_call_breaks_off(chat: Chat) -> None:
     ("where", "passes"),
     [
         ("message_repair:MessagesStreamRepair.feed 4", True),
-        ("client_message:ClientMessage.write 2", True),
+        ("client_message:ClientMessage.write 1", True),
         ("client_message:ClientMessage.write 5", False),
     ],
 )
