@@ -132,7 +132,7 @@ class NativeRepair(ABC):
         waiting = max(len(self._waiting), len(self._deferred))
         if waiting > MAX_WAITING or self._bytes > MAX_WAITING_BYTES:
             held = self._undecided
-            if self._client is None and held is not None and held.scanner.held_call.size:
+            if self._client is None and held is not None and held.scanner.held_call:
                 self._take_over(held.text, held.decided, [])
             else:
                 self._evidence.note("gave up repair", "too much to hold back")
