@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from dragoman.bridge.responses.dialects import DIALECTS
 from dragoman.notes import Evidence
 from dragoman.wire.json_codec import MAX_NESTING, NotJson, dumps, loads
+from tests.counting import calls_of
 from tests.fuzz.mutants import Node, chosen, mutants, nested, requests, wrong_values_in_turn
 from tests.fuzz.promises import a_reply_can_answer, a_request_is_converted_or_refused
 
@@ -230,18 +230,13 @@ def test_many_unknown_things_make_a_short_note() -> None:
 
 @pytest.mark.slow
 def test_the_cost_of_a_request_is_linear() -> None:
-    def seconds(size: int) -> float:
+    def calls(size: int) -> int:
         items: list[Any] = [user("x")]
         items += [call(f"c{n}") for n in range(size)] + [output("c0", "x") for _ in range(size)]
         items += [output(f"c{n}", "x") for n in range(size)]
         tools = [function(f"f{n}") for n in range(size)]
-        started = time.process_time()
-        convert(
-            {"model": "kimi-k2.5", "input": items, "tools": tools},
-            unsupported="drop",
-            evidence=Evidence(),
-        )
-        return time.process_time() - started
+        body = {"model": "kimi-k2.5", "input": items, "tools": tools}
+        return calls_of(lambda: convert(body, unsupported="drop", evidence=Evidence()))
 
-    small = max(0.01, min(seconds(1000) for _ in range(3)))
-    assert seconds(10_000) < 30 * small
+    calls(1)  # what is made once is made now
+    assert calls(4000) < 5 * calls(1000)

@@ -11,15 +11,13 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.native.message_repair import MAX_WAITING
+from dragoman.bridge.native.native_repair import MAX_WAITING
 from dragoman.bridge.native.reply_repair import stage_for, tools_of
 from dragoman.notes import Evidence
 from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
 from dragoman.wire.messages import PING
 from dragoman.wire.sse import Frame, split
-from tests.live.test_repair_table import FORMATS
-from tests.live.test_told_back import EXAMPLES
 from tests.repair.formats.turns import REQUEST as WITH_BASH
 from tests.repair.streams import read as read_chat
 
@@ -37,7 +35,7 @@ from .messages_streams import (
     repaired,
     stream,
 )
-from .test_native_formats import leaking, request, said_in
+from .test_native_formats import EXAMPLES, FORMATS, leaking, request, said_in
 
 LS = '[bash {"command": "ls -la"}]'
 NATIVE = ("tool_use", ("bash", ['{"command":', '"ls -la"}']))

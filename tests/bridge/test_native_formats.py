@@ -10,8 +10,14 @@ import pytest
 
 from dragoman.wire.sse import split
 from fixtures.regenerate import chat_fixtures, request
-from tests.live.test_repair_table import FORMATS
-from tests.live.test_told_back import EXAMPLES
+from tests.repair.formats import (
+    test_deepseek,
+    test_glm,
+    test_harmony,
+    test_hermes,
+    test_mistral,
+    test_qwen,
+)
 from tests.repair.formats.turns import REQUEST as WITH_BASH
 from tests.repair.streams import read
 
@@ -20,6 +26,31 @@ from .native_grammar import check_native
 from .test_stream_repair import cut, repaired
 
 Json = dict[str, Any]
+FORMATS = {
+    "deepseek-r1": test_deepseek.TABLE["several"],
+    "openai/gpt-oss-120b": test_harmony.TABLE["several"],
+    "devstral-small": test_mistral.TABLE["a longer list"],
+    "qwen2.5-coder": test_hermes.TABLE["several"],
+    "accounts/fireworks/models/qwen3-coder": test_qwen.TABLE["several"],
+    "z-ai/glm-5.2:free": test_glm.TABLE["several"],
+    "my-model": test_glm.TABLE["several"],
+}
+"""By the name of a model, what it leaks and what that means."""
+K2 = (
+    "<|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>"
+    '{"command":"ls"}<|tool_call_end|><|tool_calls_section_end|>'
+)
+HERMES = '<tool_call>{"name": "bash", "arguments": {"command": "ls"}}</tool_call>'
+EXAMPLES = [
+    ("kimi-k2.5", K2, "> {}\n\nThat is one.", 0),
+    ("kimi-k2.5", K2, "So:\n\n    {}\n\nThat is one.", 0),
+    ("kimi-k2.5", K2, "<pre>\n{}\n</pre>", 0),
+    ("kimi-k2.5", K2, 'It writes "{}".', 0),
+    ("kimi-k2.5", K2, "So:\n\n    {}", 1),
+    ("kimi-k2.5", K2, "I check the `foo function: {}", 1),
+    ("qwen2.5-72b", HERMES, "I check the `foo function: {}", 1),
+    ("qwen2.5-72b", HERMES, "It writes `{}`.", 0),
+]
 ELSEWHERE = (
     "kimi_cut_off",
     "kimi_ends_inside_call",

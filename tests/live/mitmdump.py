@@ -58,6 +58,7 @@ class Mitmdump:
     """One running mitmdump; `with Mitmdump(confdir, "--set", "…") as proxy:`."""
 
     PROGRAM: ClassVar = "mitmdump"
+    OPTIONS: ClassVar[tuple[str, ...]] = ("ssl_insecure=true", "flow_detail=0")
     forked: ClassVar[bool] = False
     """Whether it is forked, which is ten times as fast, and not started as a program."""
 
@@ -70,7 +71,7 @@ class Mitmdump:
         self._logged = threading.Condition()
         self._mark = 0
         script = Path(sys.executable).with_name(self.PROGRAM)
-        options = ["listen_port=0", "listen_host=127.0.0.1", "ssl_insecure=true", "flow_detail=0"]
+        options = ["listen_port=0", "listen_host=127.0.0.1", *self.OPTIONS]
         command = ["--set", f"confdir={confdir}"]
         command += [word for option in options for word in ("--set", option)]
         command += [word for path in scripts for word in ("-s", str(path))]

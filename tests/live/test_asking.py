@@ -20,45 +20,12 @@ from tests.live.responses import REQUEST
 from tests.live.test_repair_options import comments_in
 
 GetMitmdump = Callable[..., Mitmdump]
-GetHost = Callable[..., Host]
 REROUTE = ROOT / "tests" / "live" / "reroute.py"
 WITHOUT_REPLAY = ROOT / "tests" / "live" / "without_replay.py"
 ANSWERS = ROOT / "tests" / "live" / "answers.py"
 
 
 # Which requests
-
-OTHERS = [
-    b"",
-    b"not JSON",
-    b'["model", "input"]',
-    b'{"model": 1, "input": "x"}',
-    b'{"input": "x"}',
-    b'{"model": "x"}',
-    b'{"form": {"model": "x", "input": "y"}}',
-]
-
-
-@pytest.mark.parametrize("body", OTHERS)
-def test_what_is_no_request_for_a_response_is_not_asked_about(host: Host, body: bytes) -> None:
-    host.says(NO_ADDRESS, Reply(b"ours", "text/plain"))
-    assert host.ask(body).body == b"ours"
-    assert [request.body for request in host.sent] == [body]
-
-
-@pytest.mark.parametrize("messages", ["input", "messages"])
-@pytest.mark.parametrize("size", [10, 1_000_000])
-@pytest.mark.parametrize("encoded", [False, True])
-def test_a_request_is_known_by_its_body(
-    host: Host, messages: str, size: int, encoded: bool
-) -> None:
-    host.says(NATIVE, NATIVE)
-    body = json.dumps({messages: "x" * size, "stream": False, "model": "kimi-k2.5"}).encode()
-    body = gzip.compress(body) if encoded else body
-    headers = (("content-encoding", "gzip"),) if encoded else ()
-    assert status_of(host.ask(body, *headers)) == 200
-    assert host.arrived == ["question", "request"]
-    assert host.sent[1].body == body
 
 
 def test_a_large_request_that_the_user_has_streamed_is_known_as_well(
@@ -81,42 +48,6 @@ def test_where_nobody_can_be_asked_all_else_works(asked: Asked, mitmdump: GetMit
     assert status_of(host.ask(path="/v1/chat/completions")) == 200
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
-        ("GET", "/v1/responses/resp_1"),
-        ("DELETE", "/v1/responses/resp_1"),
-        ("GET", "/v1/responses/resp_1/input_items"),
-        ("POST", "/v1/responses/resp_1/cancel"),
-        ("POST", "/v1/responses/resp_1/submit_tool_outputs"),
-        ("GET", "/v1/responses"),
-        ("POST", "/v1/messages"),
-    ],
-)
-def test_other_requests_ask_nothing(host: Host, method: str, path: str) -> None:
-    host.says(NO_ADDRESS, NATIVE)
-    host.ask(path=path, method=method)
-    assert host.arrived == ["request"]
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("api.openai.com", "eu.api.openai.com", "API.OpenAI.com", "chatgpt.com"),
-        *("mine.openai.azure.com", "mine.cognitiveservices.azure.com", "mine.openai.azure.us"),
-        *("api.moonshot.ai", "API.MOONSHOT.AI"),
-    ],
-)
-def test_who_is_known_is_not_asked(asked_tls: Asked, mitmdump: GetMitmdump, name: str) -> None:
-    address = f"reroute={asked_tls.host}:{asked_tls.port}"
-    proxy = mitmdump("--set", address, scripts=(ADDON, REROUTE))
-    host = Host(asked_tls, proxy, f"https://{name}", regular=True).says(INVALID, NATIVE)
-    assert status_of(host.ask()) == 200
-    assert host.arrived == ["chat" if "moonshot" in name.lower() else "request"]
-    host.upstream.to_requests[host.name] = NO_ADDRESS
-    assert "question" not in [host.ask() and word for word in host.arrived]
-
-
 @pytest.mark.parametrize("how", ["answered", "killed"])
 def test_nothing_is_asked_about_what_another_addon_has_taken(
     asked: Asked, mitmdump: GetMitmdump, how: str
@@ -136,15 +67,6 @@ def test_what_another_addon_answers_to_the_question_is_not_the_upstreams(
     host.ask(REQUEST, ("x-answers-questions", how))
     assert host.arrived == ["request"]
     host.proxy.wait_for_log("asked whether it speaks Responses: .*so that is not known")
-
-
-def test_with_a_filter_of_the_users_nothing_is_asked(asked: Asked, mitmdump: GetMitmdump) -> None:
-    for filter_, then in [("off", "request"), ("~all", "chat")]:
-        arguments = "--mode", f"reverse:{asked.url}", "--set", f"dragoman_bridge={filter_}"
-        proxy = mitmdump(*arguments)
-        host = Host(asked, proxy, proxy.url).says(NO_ADDRESS, NATIVE)
-        assert status_of(host.ask()) == 200
-        assert host.arrived == [then]
 
 
 # What the question is

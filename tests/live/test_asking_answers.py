@@ -7,7 +7,6 @@ import json
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -19,7 +18,6 @@ from tests.live.asked import (
     NATIVE,
     NO_ADDRESS,
     NO_MODEL,
-    OTHER_KEY,
     STREAM,
     Asked,
     Host,
@@ -76,14 +74,6 @@ def test_any_other_answer_says_nothing_and_the_request_leaves_as_it_is(
     assert [status_of(host.ask(body)) for _ in range(2)] == [then, then]
     assert host.arrived == ["question", "request"] * 2
     assert [request.body for request in host.sent] == [b"{}", body] * 2
-
-
-def test_what_a_404_repeats_of_the_address_is_no_model(host: Host) -> None:
-    path = "/models/my-deployment/v1/responses"
-    for echo in (f"/{host.name}{path}", f"{host.proxy.url}/{host.name}{path}"):
-        body = json.dumps({"error": {"message": f"Invalid URL (POST {echo})"}}).encode()
-        host.says(Reply(body, "application/json", 404))
-        assert status_of(host.ask(path=path)) == 200
 
 
 @pytest.fixture
@@ -215,79 +205,7 @@ def test_an_endless_answer_is_not_read_to_its_end(impatient: Host, status: int, 
     assert impatient.arrived == ["question", then]
 
 
-# For whom it counts
-
-
-@pytest.mark.parametrize("path", ["/v1/responses/", "/v1/responses?x=1", "/v2/responses"])
-def test_another_address_is_asked_for_itself(host: Host, path: str) -> None:
-    host.says(INVALID, NATIVE)
-    host.ask(path=path)
-    host.says(NO_ADDRESS)
-    host.ask()
-    host.ask(path=path)
-    assert host.arrived == ["question", "request", "question", "chat", "request"]
-
-
-def test_another_host_header_is_another_address(asked: Asked, mitmdump: GetMitmdump) -> None:
-    proxy = mitmdump("--mode", f"reverse:{asked.url}", "--set", "keep_host_header=true")
-    host = Host(asked, proxy, proxy.url).says(NO_ADDRESS, NATIVE)
-    replace(host, base=proxy.url.replace("127.0.0.1", "localhost")).ask()
-    host.says(INVALID)
-    host.ask()
-    assert host.arrived == ["question", "chat", "question", "request"]
-
-
-def test_who_has_no_key_decides_for_nobody_who_has_one(host: Host) -> None:
-    host.says(NO_ADDRESS, NATIVE)
-    host.ask()
-    host.says(INVALID)
-    assert [status_of(host.ask(REQUEST, KEY)) for _ in range(2)] == [200, 200]
-    assert host.arrived == ["question", "chat", "question", "request", "request"]
-
-
-def test_what_a_key_has_found_out_counts_for_all(host: Host) -> None:
-    host.says(NO_ADDRESS)
-    for headers in [(KEY,), (OTHER_KEY,), ()]:
-        host.ask(REQUEST, *headers)
-    assert host.arrived == ["question", "chat", "chat", "chat"]
-
-
 # What real requests are answered
-
-
-def test_who_only_claimed_to_speak_responses_is_bridged_after_a_404(host: Host) -> None:
-    host.says(INVALID, NO_ADDRESS)
-    assert [status_of(host.ask()) for _ in range(3)] == [404, 200, 200]
-    assert host.arrived == ["question", "request", "chat", "chat"]
-
-
-def test_a_404_about_a_model_decides_nothing(host: Host) -> None:
-    host.says(INVALID, NO_MODEL)
-    assert [status_of(host.ask()) for _ in range(2)] == [404, 404]
-    assert host.arrived == ["question", "request", "request"]
-
-
-@pytest.mark.parametrize("reply", [NATIVE, STREAM])
-def test_who_has_answered_once_is_never_bridged(host: Host, reply: Reply) -> None:
-    host.says(INVALID, reply)
-    host.ask()
-    host.says(NO_ADDRESS, NO_ADDRESS)
-    assert [status_of(host.ask()) for _ in range(3)] == [404, 404, 404]
-    assert host.arrived == ["question"] + ["request"] * 4
-
-
-def test_a_real_answer_counts_where_the_question_had_none(host: Host) -> None:
-    host.says(Reply(b"", "text/plain", 500), NATIVE)
-    host.ask()
-    host.says(NO_ADDRESS, NO_ADDRESS)
-    assert status_of(host.ask()) == 404
-    assert host.arrived == ["question", "request", "request"]
-
-
-def test_a_host_without_chat_completions_either_is_not_known(host: Host) -> None:
-    host.says(NO_ADDRESS, chat=NO_ADDRESS)
-    assert [status_of(host.ask()) for _ in range(2)] == [404, 404]
-    assert host.arrived == ["question", "chat"] * 2
 
 
 def test_a_chat_host_that_does_not_know_a_model_is_still_one(host: Host) -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable
 
 import pytest
 
 from fixtures.server import Reply, Upstream
-from tests.live import wire
 from tests.live.clients import Client, Clients
 from tests.live.mitmdump import Mitmdump
-from tests.live.responses import JSON, REQUEST, Bridge, calls_of, text_of
+from tests.live.responses import Bridge, calls_of, text_of
 
 ANSWER = "The answer is 6 < 7, as the table says: <b>yes</b>."
 _keys = itertools.count()
@@ -71,48 +69,6 @@ def test_a_host_without_websockets_says_so_in_the_clients_words(
     assert plain.reply.status == status
 
 
-def ask(bridge: Bridge, path: str) -> int:
-    """Ask once, below a path that is the same each time; the status."""
-    body = json.dumps(REQUEST).encode()
-    return wire.exchange(f"{bridge.proxy.url}/{path}/responses", body, headers=(JSON,)).status
-
-
-def test_only_the_base_path_that_answered_is_learned(bridge: Bridge) -> None:
-    key = f"learned{next(_keys)}"
-    assert [ask(bridge, f"clean_text;key={key}/one/v1") for _ in range(3)] == [200] * 3
-    assert [ask(bridge, f"clean_text;key={key}/two/v1") for _ in range(2)] == [200] * 2
-    paths = endpoints(bridge.upstream, "clean_text", key)
-    assert (
-        paths == ["responses"] + ["chat/completions"] * 3 + ["responses"] + ["chat/completions"] * 2
-    )
-
-
-@pytest.mark.parametrize("status", [400, 401, 403, 429, 500])
-def test_another_error_teaches_nothing(bridge: Bridge, status: int) -> None:
-    path = f"clean_text;responses={status}/v1"
-    assert [ask(bridge, path) for _ in range(2)] == [status, status]
-
-
-@pytest.mark.parametrize("error", [{"code": "model_not_found"}, {"param": "model"}])
-def test_a_404_about_the_model_teaches_nothing(bridge: Bridge, error: dict[str, str]) -> None:
-    body = json.dumps({"error": {"message": "The model does not exist.", **error}}).encode()
-    for _ in range(2):
-        bridge.upstream.replies["no-model/v1/responses"] = Reply(body, "application/json", 404)
-        reply = wire.exchange(
-            f"{bridge.proxy.url}/no-model/v1/responses",
-            json.dumps(REQUEST).encode(),
-            headers=(JSON,),
-        )
-        assert (reply.status, reply.body) == (404, body)
-
-
-def test_a_host_without_chat_completions_either_is_forgotten(bridge: Bridge) -> None:
-    bridge.upstream.replies["neither"] = Reply(b"{}", "application/json", 404)
-    assert [ask(bridge, "neither/v1") for _ in range(2)] == [404, 404]
-    paths = endpoints(bridge.upstream, "neither", "")
-    assert paths == ["responses", "chat/completions"] * 2
-
-
 @pytest.mark.parametrize("host", ["api.moonshot.ai", "api.deepseek.com"])
 def test_known_hosts_are_bridged_from_the_first_request(
     tls_upstream: Upstream, rerouted: Callable[..., Mitmdump], host: str
@@ -129,12 +85,3 @@ def test_known_hosts_are_bridged_over_tls_in_both_versions_of_http(
 ) -> None:
     bridge = Bridge(tls_upstream, rerouted(tls_upstream), "https://api.moonshot.cn", http2)
     assert text_of(bridge.ask("clean_text", options=";cut=bytes:50").story().response) == ANSWER
-
-
-def test_an_unknown_host_is_asked_for_responses_first(
-    tls_upstream: Upstream, rerouted: Callable[..., Mitmdump]
-) -> None:
-    bridge = Bridge(tls_upstream, rerouted(tls_upstream), "https://api.openai.test")
-    exchange = bridge.ask("clean_text", options=";responses=401")
-    assert exchange.reply.status == 401
-    assert [sent.path.rpartition("/v1/")[2] for sent in exchange.sent] == ["responses"] * 2

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from fixtures.server import Reply, Upstream
+from fixtures.server import Upstream
 from tests.live import raw, wire
 from tests.live.mitmdump import Mitmdump
 from tests.live.responses import JSON, REQUEST, Bridge, text_of
@@ -82,15 +82,6 @@ def test_no_other_method_is_bridged(bridge: Bridge, method: str) -> None:
     assert sent.path.endswith("/v1/responses")
 
 
-def test_a_method_in_the_header_or_the_query_changes_nothing(bridge: Bridge) -> None:
-    headers = (("x-http-method-override", "POST"), ("x-method-override", "POST"))
-    exchange = bridge.ask(
-        "clean_text", BODY, *headers, path="/v1/responses?_method=POST", method="GET"
-    )
-    assert exchange.reply.status == 404
-    assert exchange.sent[0].method == "GET"
-
-
 OWN = [
     ("x-dragoman-dialect", "potato"),
     ("X-Dragoman-Dialect", "openai"),
@@ -110,13 +101,6 @@ def test_headers_for_dragoman_mean_nothing_else_and_stay_here(bridge: Bridge, pa
     if path == "/v1/responses":
         assert text_of(exchange.story().response) == ANSWER
         assert sent.path.endswith("/v1/chat/completions")
-
-
-def test_headers_of_an_upstream_steer_nothing(bridge: Bridge) -> None:
-    headers = (("x-dragoman-dialect", "codex"), ("x-dragoman-x", "y"))
-    body = b'data: {"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}\n\n'
-    exchange = bridge.ask(Reply(body, headers=headers))
-    assert text_of(exchange.story().response) == "a"
 
 
 # Bytes that no client library would send.

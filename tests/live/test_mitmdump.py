@@ -20,25 +20,6 @@ def url(upstream: Upstream, options: str = "") -> str:
     return f"{upstream.url}/clean_text{options}/v1/chat/completions"
 
 
-@pytest.mark.parametrize("http2", [False, True], ids=["http1", "http2"])
-@pytest.mark.parametrize(
-    "options", ["", ";cut=bytes:7", ";cut=event;pace=0.001", ";framing=length", ";framing=close"]
-)
-def test_upstream_sends_the_fixture_bytes_however_cut(
-    tls_upstream: Upstream, http2: bool, options: str
-) -> None:
-    reply = exchange(url(tls_upstream, options), REQUEST, http2=http2)
-    assert (reply.status, reply.complete) == (200, True)
-    assert reply.body == UNTOUCHED.read_bytes()
-
-
-@pytest.mark.parametrize("http2", [False, True], ids=["http1", "http2"])
-def test_upstream_can_break_off(tls_upstream: Upstream, http2: bool) -> None:
-    reply = exchange(url(tls_upstream, ";abort=50"), REQUEST, http2=http2)
-    assert not reply.complete
-    assert reply.body == UNTOUCHED.read_bytes()[:50]
-
-
 def test_upstream_can_compress_piece_by_piece(tls_upstream: Upstream) -> None:
     reply = exchange(url(tls_upstream, ";encoding=gzip;cut=event;pace=0.005"), REQUEST)
     gunzip = zlib.decompressobj(wbits=31)
@@ -47,13 +28,6 @@ def test_upstream_can_compress_piece_by_piece(tls_upstream: Upstream) -> None:
     assert first + gunzip.decompress(reply.body[len(reply.pieces[0][1]) :]) == (
         UNTOUCHED.read_bytes()
     )
-
-
-def test_upstream_keeps_what_it_was_asked(tls_upstream: Upstream) -> None:
-    exchange(url(tls_upstream, ";key=kept"), b'{"stream":true,"n":1}')
-    (request,) = tls_upstream.requests_of("clean_text", "kept")
-    assert request.json == {"stream": True, "n": 1}
-    assert request.header("content-type") == "application/json"
 
 
 def test_upstream_says_what_is_wrong_with_an_option(tls_upstream: Upstream) -> None:
@@ -79,14 +53,6 @@ def test_pieces_arrive_through_mitmdump_while_the_upstream_still_sends(
 
     reply = exchange(target, REQUEST, proxy=proxy.url, http2=client_http2, watch=watch)
     assert reply.complete
-    assert reply.body == UNTOUCHED.read_bytes()
-
-
-def test_mitmdump_works_as_a_reverse_proxy(
-    plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]
-) -> None:
-    proxy = mitmdump("--mode", f"reverse:{plain_upstream.url}")
-    reply = exchange(f"{proxy.url}/clean_text/v1/chat/completions", REQUEST)
     assert reply.body == UNTOUCHED.read_bytes()
 
 

@@ -16,23 +16,6 @@ from tests.live.clients import Client, Clients
 from tests.live.mitmdump import Mitmdump
 
 SCRIPTS = {"python": "openai_python.py", "node": "openai_node.mjs"}
-LEAKS: dict[str, tuple[str, list[tuple[str, Any]]]] = {
-    "k3_in_content": (
-        "Two.Sure.",
-        [
-            ("bash", {"command": 'grep "a < b"', "timeout": 20}),
-            ("todo", {"items": ["find"], "replace": True}),
-        ],
-    ),
-    "dsml_in_content": (
-        "I look.",
-        [
-            ("bash", {"command": 'grep "a < b" *.c', "timeout": 20}),
-            ("todo", {"items": ["one", "two"]}),
-        ],
-    ),
-}
-"""By fixture, the text and the calls that a client reads out."""
 
 
 @pytest.fixture(params=SCRIPTS)
@@ -70,16 +53,6 @@ def test_a_leaked_section_arrives_as_tool_calls_streamed(
     if how == "chat.create stream":
         assert result["reasoning"].strip() == "I need to look at the headers first."
     assert "<|" not in json.dumps(result)
-
-
-@pytest.mark.parametrize("how", ["chat.create stream", "chat.stream"])
-@pytest.mark.parametrize("fixture", LEAKS)
-def test_what_other_models_leak_arrives_as_tool_calls(
-    client: Client, tls_upstream: Upstream, how: str, fixture: str
-) -> None:
-    result = ask(client, how, tls_upstream, fixture)
-    assert (result["text"].strip(), calls(result)) == LEAKS[fixture]
-    assert result["finish_reason"] == "tool_calls"
 
 
 def test_a_leaked_section_arrives_as_tool_calls_in_one_piece(

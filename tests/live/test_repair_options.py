@@ -14,7 +14,7 @@ import pytest
 from dragoman.bridge.model_families import family_of
 from fixtures.server import Reply, Upstream
 from tests.live.chat import CONTROLS, REQUEST, Chat
-from tests.live.mitmdump import ADDON, Mitmdump, make_confdir, output_of
+from tests.live.mitmdump import ADDON, Mitmdump, make_confdir
 from tests.repair.streams import Read, chunk, read, sse
 
 LEAK = (
@@ -79,27 +79,6 @@ INVALID = [
     ("dragoman_formats", "kimi_k2,k9", r"'kimi_k2,k9'.*set it to auto, to all, or to.*kimi_k2,"),
     ("dragoman_finish_reason", "stop", r"'stop'.*set it to one of: tool_calls, keep"),
 ]
-
-
-@pytest.mark.parametrize(("option", "value", "message"), INVALID)
-def test_an_invalid_value_is_refused_while_running_and_the_old_one_stays(
-    chat: Chat, option: str, value: str, message: str
-) -> None:
-    refused = chat.control("options", **{option: value})
-    assert refused.status == 400
-    assert re.search(f"{option} is {message}", refused.body.decode())
-    assert names(read(chat.ask(LEAKING).body)) == ["bash"]
-
-
-@pytest.mark.parametrize(("option", "value", "message"), [INVALID[1], INVALID[3], INVALID[5]])
-def test_an_invalid_value_ends_mitmdump_with_what_to_change(
-    tmp_path: Path, option: str, value: str, message: str
-) -> None:
-    settings = [f"confdir={tmp_path}", "listen_port=0", f"{option}={value}"]
-    words = (word for setting in settings for word in ("--set", setting))
-    output = output_of("-s", str(ADDON), *words)
-    assert re.search(f"{option} is {message}", output)
-    assert "Traceback" not in output
 
 
 @pytest.mark.parametrize(
@@ -172,19 +151,6 @@ def test_a_stream_keeps_the_options_with_which_it_began(chat: Chat) -> None:
     assert names(read(got[0])) == ["bash"]
     assert read(got[0]).finish == ["tool_calls"]
     assert chat.ask(LEAKING).body == LEAKING
-
-
-def test_dragoman_kimi_text_says_where_text_around_a_section_goes(chat: Chat) -> None:
-    moved = ask(chat, dragoman_kimi_text="content")
-    assert (moved.reasoning.strip(), moved.content.split()) == ("", ["before", "after"])
-    kept = ask(chat, dragoman_kimi_text="field")
-    assert (kept.reasoning.split(), kept.content.strip()) == (["before", "after"], "")
-    assert names(moved) == names(kept) == ["bash"]
-
-
-def test_dragoman_finish_reason_says_what_becomes_of_stop(chat: Chat) -> None:
-    assert ask(chat, dragoman_finish_reason="keep").finish == ["stop"]
-    assert ask(chat, dragoman_finish_reason="tool_calls").finish == ["tool_calls"]
 
 
 def test_options_can_be_given_at_the_start(

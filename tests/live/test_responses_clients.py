@@ -72,33 +72,11 @@ def test_a_leaked_section_arrives_as_function_calls_streamed(
     check_calls(client, "responses.stream", base_url)
 
 
-def test_a_hand_written_loop_over_events_gets_the_same(
-    python: Client, tls_upstream: Upstream
-) -> None:
-    check_calls(python, "responses.create stream", f"{tls_upstream.url}/kimi_specification/v1")
-
-
 def test_a_request_that_is_not_streamed_gets_the_same(
     client: Client, tls_upstream: Upstream
 ) -> None:
     """This host answers it with a stream all the same."""
     check_calls(client, "responses.create", f"{tls_upstream.url}/kimi_specification/v1")
-
-
-@pytest.mark.parametrize("how", ["responses.create", "responses.stream"])
-def test_a_whole_message_is_converted(client: Client, tls_upstream: Upstream, how: str) -> None:
-    result = client.ask(how, f"{tls_upstream.url}/kimi_whole_message/v1", REQUEST)
-    assert [(call["name"], call["arguments"]) for call in result["calls"]] == [
-        ("bash", '{"command": "uname -a"}')
-    ]
-    assert result["text"].strip() == "Let me check the kernel."
-
-
-@pytest.mark.parametrize("how", ["responses.create", "responses.stream"])
-def test_text_arrives(client: Client, tls_upstream: Upstream, how: str) -> None:
-    result = client.ask(how, f"{tls_upstream.url}/clean_text/v1", REQUEST)
-    assert result["text"] == "The answer is 6 < 7, as the table says: <b>yes</b>."
-    assert result["calls"] == []
 
 
 def test_a_hand_written_tool_loop_comes_to_its_answer(

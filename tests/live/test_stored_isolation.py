@@ -96,48 +96,6 @@ def test_hosts_are_apart(
     assert upper.get(response["id"]).json == response
 
 
-def test_ports_are_apart(plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]) -> None:
-    proxy = mitmdump("--set", "dragoman_bridge=~all")
-    alice = Client(plain_upstream, proxy, key=ALICE, origin=plain_upstream.url)
-    with Upstream() as second:
-        other = alice.but(upstream=second, origin=second.url)
-        crossed(alice, other, alice.response(called("ls"), "Hi."))
-
-
-CREDENTIALS = [
-    *("api-key", "x-api-key", "x-goog-api-key", "ocp-apim-subscription-key", "x-auth-token"),
-    *("openai-organization", "openai-project"),
-]
-
-
-@pytest.mark.parametrize("name", CREDENTIALS)
-@pytest.mark.parametrize("key", [None, ALICE], ids=["alone", "beside a bearer"])
-def test_every_credential_counts(alice: Client, name: str, key: str | None) -> None:
-    client = alice.but(key=key)
-    header = (name, "mine")
-    response = client.ask(said("Hi."), "Hi.", header).json
-    path = f"/{response['id']}"
-    assert client.call("GET", path, None, (name.upper(), "mine")).json == response
-    other = next(credential for credential in CREDENTIALS if credential != name)
-    for headers in ([], [(name, "yours")], [(other, "mine")], [header, (other, "x")]):
-        not_found(client.call("GET", path, None, *headers), response["id"])
-
-
-@pytest.mark.parametrize("name", ["key", "api-key"])
-def test_a_key_in_the_address_counts(alice: Client, name: str) -> None:
-    alice.upstream.replies[alice.name] = said("Hi.")
-    body = {"model": "kimi-k2.5", "input": "Hi."}
-    response = alice.call("POST", f"?{name}=mine&x=1", body).json
-    assert alice.get(response["id"], f"?y=2&{name}=mine").json == response
-    for query in ("", f"?{name}=yours", "?x=1", f"?{name}=mine&{name}=x", "?k=mine"):
-        not_found(alice.get(response["id"], query), response["id"])
-
-
-def test_cookies_do_not_count(alice: Client) -> None:
-    response = alice.ask(said("Hi."), "Hi.", ("cookie", "session=1")).json
-    assert alice.call("GET", f"/{response['id']}", None, ("cookie", "session=2")).json == response
-
-
 def test_that_nobody_owns_what_is_kept_is_said_once(own: tuple[Client, Path]) -> None:
     client, _ = own
     warning = "requests without any credential"

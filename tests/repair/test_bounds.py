@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 
 import pytest
@@ -17,54 +16,25 @@ from dragoman.repair.formats.marker_set import HEADER_LIMIT
 from dragoman.repair.policy import Policy
 from dragoman.repair.text_reader import BLANK_LIMIT
 from dragoman.wire.sse import Frame
+from tests.counting import calls_of
 from tests.repair.streams import NOW, chunk, read, repair, scanner_of, sse
 
 BEGIN = "<|tool_call_begin|>bash:0<|tool_call_argument_begin|>"
-CLEARLY_LINEAR = 15
-"""Times as long for ten times as much, at the best of three tries: it takes 10 to 12, as ten
-megabytes fit no cache, and a busy machine adds to it; what is quadratic takes 100."""
-
-
-def _seconds(megabytes: int, piece: str) -> float:
-    frames = [Frame(sse([chunk({"content": piece})], done=False))]
-    stage = ChatStreamRepair(DeclaredTools({}), Policy(), Evidence(), NOW)
-    stage.feed(Frame(sse([chunk({"content": BEGIN + '{"a":"'})], done=False)))
-    started = time.process_time()
-    for _ in range(megabytes * 1_000_000 // len(piece)):
-        assert stage.feed(frames[0])
-    return time.process_time() - started
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "piece", ["x" * 1000, "\\n" * 50, "<b>" * 300], ids=["text", "escapes", "tags"]
-)
-def test_ten_times_the_arguments_cost_about_ten_times_as_much(piece: str) -> None:
-    assert any(_seconds(10, piece) / _seconds(1, piece) <= CLEARLY_LINEAR for _ in range(3))
-
-
-@pytest.mark.slow
-def test_ten_megabytes_in_one_delta_cost_about_ten_times_one() -> None:
-    def seconds(megabytes: int) -> float:
-        text = BEGIN + '{"a":"' + "line <b>\\n" * (megabytes * 100_000) + '"}<|tool_call_end|>'
-        stream = sse([chunk({"content": text}, "stop")])
-        started = time.process_time()
-        out = repair(stream, {})
-        assert len(read(out).calls) == 1
-        return time.process_time() - started
-
-    assert any(seconds(10) / seconds(1) <= CLEARLY_LINEAR for _ in range(3))
 
 
 def test_tags_in_the_place_of_arguments_are_read_once() -> None:
-    def seconds(size: int) -> float:
+    def calls(size: int) -> int:
         scanner = scanner_of(DeclaredTools({}))
-        started = time.process_time()
-        for text in ["<tool_call>bash", *["<arg_key>" * 10] * (size // 90)]:
-            scanner.feed(text)
-        return time.process_time() - started
+        texts = ["<tool_call>bash", *["<arg_key>" * 10] * (size // 90)]
+        return calls_of(lambda: [scanner.feed(text) for text in texts])
 
-    assert any(seconds(400_000) / seconds(40_000) <= CLEARLY_LINEAR for _ in range(3))
+    assert calls(400_000) < 15 * calls(40_000)
+
+
+@pytest.mark.slow
+def test_ten_megabytes_in_one_delta_are_one_call() -> None:
+    text = BEGIN + '{"a":"' + "line <b>\\n" * 1_000_000 + '"}<|tool_call_end|>'
+    assert len(read(repair(sse([chunk({"content": text}, "stop")]), {})).calls) == 1
 
 
 def _held(texts: list[str]) -> int:
@@ -84,6 +54,8 @@ def _held(texts: list[str]) -> int:
         (["<|tool_call_begin|>", *["x"] * 5000], HEADER_LIMIT),
         (["<|tool_calls_section_begin|>", *["x"] * 5000], HEADER_LIMIT + 28),
         ([BEGIN, *["x"] * 5000], 28),
+        ([BEGIN, '{"a":"', *["\\n" * 50] * 500], 28),
+        ([BEGIN, '{"a":"', *["<b>" * 300] * 500], 28),
         ([BEGIN, '{"a":1}', *[" "] * 9000], BLANK_LIMIT),
         (["```\n" + BEGIN + '{"a":"', *["x"] * 2 * CANDIDATE_LIMIT], CANDIDATE_LIMIT + 1),
         (["```\n" + BEGIN + "{}", *[" " * 16] * (CANDIDATE_LIMIT // 8)], CANDIDATE_LIMIT + 16),
@@ -95,6 +67,8 @@ def _held(texts: list[str]) -> int:
         "header",
         "section",
         "arguments",
+        "escapes",
+        "tags",
         "blanks",
         "in code",
         "blanks in code",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.formats.kimi_k2_names import header_of, may_be_header
 from dragoman.repair.schema import Steps, accepts
+from tests.counting import calls_of
 from tests.repair.streams import chunk, read, repair, sse
 
 OPEN = {"type": "object"}
@@ -314,12 +314,14 @@ def test_further_names_and_ids_of_a_sent_request_lead_to_its_tools() -> None:
     assert header_of("call_1", tools, arguments=True).name == "bash"
 
 
-def test_two_thousand_tools_are_looked_through_in_no_time() -> None:
+def test_two_thousand_tools_are_looked_through_in_few_steps() -> None:
     functions = [{"name": f"mcp__do_{n}_it", "parameters": _needs(f"k{n}")} for n in range(2000)]
-    began = time.process_time()
-    tools = DeclaredTools.of_request({"functions": functions})
-    assert tools.find("functions.mcp--do--1999_it:" + "1" * 200) is None
-    assert tools.find("functions(mcp-_do-1999_it):3") == "mcp__do_1999_it"
-    assert tools.meant_by('{"k7":"x"}') == "mcp__do_7_it"
-    assert tools.with_key("mcp__do_77_itk77") == ("mcp__do_77_it", "k77")
-    assert time.process_time() - began < 0.2  # some 3 ms; a look at each for each takes seconds
+
+    def look() -> None:
+        tools = DeclaredTools.of_request({"functions": functions})
+        assert tools.find("functions.mcp--do--1999_it:" + "1" * 200) is None
+        assert tools.find("functions(mcp-_do-1999_it):3") == "mcp__do_1999_it"
+        assert tools.meant_by('{"k7":"x"}') == "mcp__do_7_it"
+        assert tools.with_key("mcp__do_77_itk77") == ("mcp__do_77_it", "k77")
+
+    assert calls_of(look) < 2000 * 40, "a look at each for each takes millions"

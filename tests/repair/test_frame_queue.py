@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.frame_queue import MAX_HELD_BYTES
 from dragoman.repair.policy import Policy
 from dragoman.wire.sse import Frame, split
+from tests.counting import calls_of
 from tests.repair.streams import NOW, chunk, read, repair, sse
 from tests.repair.turns import REQUEST
 
@@ -70,11 +70,14 @@ def test_many_frames_that_wait_are_let_out(
 
 
 def test_undecided_choices_cost_little(stage: ChatStreamRepair) -> None:
-    started = time.process_time()
-    for _ in range(40):
-        for index in range(100):
-            stage.feed(frame({"content": "f"}, index))
-    assert time.process_time() - started < 4
+    def calls(rounds: int) -> int:
+        frames = [frame({"content": "f"}, index) for index in range(100)] * rounds
+        return calls_of(lambda: [stage.feed(each) for each in frames])
+
+    calls(1)
+    few = calls(1)
+    calls(40)
+    assert calls(1) <= 2 * few
 
 
 def test_a_large_chunk_is_no_pattern_for_others() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import pytest
 
@@ -14,6 +13,7 @@ from dragoman.repair.formats.tagged_call import MAX_TAGS
 from dragoman.repair.policy import Policy
 from dragoman.repair.scan_state import MAX_CALLS, MAX_IN_VAIN
 from dragoman.wire.sse import encode_chunk, split
+from tests.counting import calls_of
 from tests.repair.formats.leaks import REQUEST
 from tests.repair.streams import NOW, chunk, read, sse
 
@@ -81,23 +81,7 @@ def _repaired(texts: Iterable[str], model: str, evidence: Evidence | None = None
 
 
 def _python_calls(texts: list[str], model: str) -> int:
-    return _calls_of(lambda: _repaired(texts, model))
-
-
-def _calls_of(work: Callable[[], object]) -> int:
-    count = 0
-
-    def counted(_frame: object, event: str, _argument: object) -> None:
-        nonlocal count
-        count += event.endswith("call")
-
-    before = sys.getprofile()
-    sys.setprofile(counted)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return count
+    return calls_of(lambda: _repaired(texts, model))
 
 
 @pytest.mark.parametrize("what", ["all openers", "a changing header", "fences", "quoted calls"])
@@ -111,7 +95,7 @@ def test_twice_the_choices_in_one_event_cost_little_more(what: str) -> None:
         ChatStreamRepair(tools, Policy(), Evidence(), NOW).feed(event)
 
     repaired(1)
-    few, many = (_calls_of(lambda n=count: repaired(n)) for count in (60, 120))
+    few, many = (calls_of(lambda n=count: repaired(n)) for count in (60, 120))
     assert many - few < 60 * 500, "some 300 calls a choice, whatever it holds"
 
 

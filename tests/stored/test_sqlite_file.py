@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -155,9 +154,7 @@ def test_while_another_reads_what_was_deleted_goes_with_the_next_use(
     with closing(sqlite3.connect(files.confdir / FILE, isolation_level=None)) as other:
         other.execute("BEGIN")
         other.execute("SELECT count(*) FROM responses").fetchone()
-        begun = time.monotonic()
         assert store.delete(OWNER, "resp_x")
-        assert time.monotonic() - begun < 2
         assert store.get(OWNER, ["resp_x"], NOW) == [None]
         assert SECRET in bytes_of(files.confdir)
         other.execute("COMMIT")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import zlib
 from dataclasses import replace
 from typing import Any
 
@@ -55,8 +56,7 @@ NOW = 1_700_000_000.0
 
 @given(kept=KEPT)
 def test_what_is_kept_is_read_again(kept: StoredResponse) -> None:
-    blob, parts = kept.packed()
-    assert replace(StoredResponse.of(blob, parts), parts=()) == kept
+    assert replace(StoredResponse.of(kept.packed(), {}), size=0) == kept
 
 
 # What is the same in many turns
@@ -81,31 +81,27 @@ def test_tools_and_instructions_are_in_their_places_again(
     request: Any, response: Any, items: Any
 ) -> None:
     kept = StoredResponse(response, request, dumps(items), ("resp_0",))
-    blob, parts = kept.packed()
-    assert tuple(parts_of(blob)) == tuple(parts)
-    whole = StoredResponse.of(blob, parts)
-    assert replace(whole, parts=()) == kept
+    blob = kept.packed()
+    assert parts_of(blob) == []
+    whole = StoredResponse.of(blob, {})
+    assert replace(whole, size=0) == kept
     assert list(whole.response) == list(response)
     assert list(whole.request) == list(request)
     bare = StoredResponse.of(blob)
     assert bare.turn_items() == kept.turn_items()
     assert (bare.ancestors, bare.response["id"]) == (kept.ancestors, "resp_1")
-    assert bare.parts == tuple(parts)
 
 
-def test_tools_and_instructions_are_no_part_of_what_is_packed() -> None:
+def test_tools_and_instructions_are_not_read_for_a_conversation() -> None:
     tools = [{"name": "x", "parameters": {"instructions": "i", "tools": 1}, "d": "t" * 5000}]
     repeated = {"tools": tools, "instructions": "b" * 5000}
-    first = StoredResponse({"id": "resp_1", "output": []} | repeated, repeated, b"[]").packed()
-    second = StoredResponse(
-        {"id": "resp_2", "output": []} | repeated, {"model": "m"} | repeated, dumps(["c" * 1000])
-    ).packed()
-    assert len(first[0]) < 300
-    assert len(second[0]) < 1500
-    assert first[1] == second[1], "the same part"
+    kept = StoredResponse({"id": "resp_1", "output": []} | repeated, repeated, b"[]")
+    bare = StoredResponse.of(kept.packed())
+    assert bare.size < 300
+    assert bare.request == dict.fromkeys(repeated)
 
 
-@given(blob=st.binary(max_size=200) | KEPT.map(lambda kept: kept.packed()[0][:-20]))
+@given(blob=st.binary(max_size=200) | KEPT.map(lambda kept: kept.packed()[:-20]))
 def test_bytes_of_something_else_are_unreadable_or_read(blob: bytes) -> None:
     with contextlib.suppress(Unreadable):
         StoredResponse.of(blob)
@@ -122,6 +118,7 @@ def test_bytes_of_something_else_are_unreadable_or_read(blob: bytes) -> None:
         b'{"version":1,"sizes":0}',
         b'{"version":3}',
         b'{"version":3,"sum":"x"}',
+        b'{"version":4}',
     ],
 )
 def test_a_head_that_is_none_is_damage(head: bytes) -> None:
@@ -132,7 +129,7 @@ def test_a_head_that_is_none_is_damage(head: bytes) -> None:
 
 def test_another_version_is_as_good_as_not_there() -> None:
     with pytest.raises(OtherVersion):
-        StoredResponse.of(b'{"version":4}\nrest')
+        StoredResponse.of(b'{"version":5}\nrest')
 
 
 def test_a_damaged_byte_is_found_wherever_it_is() -> None:
@@ -140,18 +137,13 @@ def test_a_damaged_byte_is_found_wherever_it_is() -> None:
     output = [{"type": "message", "role": "assistant", "content": "Hello."}]
     response = {"id": "resp_1", "output": output, "instructions": "y" * 600}
     kept = StoredResponse(response, {"model": "m"} | repeated, b'[{"a":{"b":1}}]', ("resp_0",))
-    blob, parts = kept.packed()
+    blob = kept.packed()
     for at in range(len(blob)):
         for mask in (1, 0x20, 0x80):
             damaged = blob[:at] + bytes([blob[at] ^ mask]) + blob[at + 1 :]
             parts_of(damaged)  # for a response that is deleted
             with pytest.raises(Unreadable):
-                StoredResponse.of(damaged, parts)
-    for name, part in parts.items():
-        for at in range(len(part)):
-            other = part[:at] + bytes([part[at] ^ 1]) + part[at + 1 :]
-            with pytest.raises(Unreadable):
-                StoredResponse.of(blob, {name: other})
+                StoredResponse.of(damaged, {})
 
 
 # What earlier versions kept
@@ -161,7 +153,7 @@ def test_the_first_version_is_read() -> None:
     request = b'{"messages":[{"role":"user","content":"Hi."}],"model":"m"}'
     head = {"version": 1, "sizes": [6, 13, len(request)], "references": {}, "said": None}
     kept = StoredResponse.of(dumps(head) + b'\nresp_0{"output":[]}' + request + b"event: a")
-    assert (kept.ancestors, kept.request, kept.parts) == (("resp_0",), {"model": "m"}, ())
+    assert (kept.ancestors, kept.request) == (("resp_0",), {"model": "m"})
     assert kept.turn_items() == [{"role": "user", "content": "Hi."}]
     assert kept.streamed == Streamed("openai")
 
@@ -194,6 +186,25 @@ def test_the_second_version_is_read_with_its_parts() -> None:
     assert bare.turn_items() == whole.turn_items()
     with pytest.raises(Unreadable):
         StoredResponse.of(blob, {name: b"[]"})
+
+
+def test_the_third_version_is_read_with_the_part_that_responses_shared() -> None:
+    part = dumps([{"tools": ["t"]}, {"tools": ["u"], "instructions": "i"}])
+    name = f"part:{hashlib.sha256(part).hexdigest()}"
+    head = {"size": 2, "ancestors": ["resp_0"], "said": None, "stream": ["codex", 5, 0]}
+    head |= {"parts": [name], "request": {"tools": None, "model": "m"}}
+    rest = dumps(head) + b'\n[]{"id":"resp_1","tools":null,"instructions":null,"output":[]}'
+    blob = b'{"version":3,"sum":%d}\n%b' % (zlib.crc32(rest), rest)
+    assert parts_of(blob) == [name]
+    whole = StoredResponse.of(blob, {name: part})
+    assert whole.request == {"tools": ["t"], "model": "m"}
+    assert whole.response == {"id": "resp_1", "tools": ["u"], "instructions": "i", "output": []}
+    assert (whole.ancestors, whole.streamed) == (("resp_0",), Streamed("codex", 5))
+    bare = StoredResponse.of(blob)
+    assert (bare.response["tools"], bare.request["tools"]) == (None, None)
+    for parts in ({}, {name: part[:-1]}):
+        with pytest.raises(Unreadable):
+            StoredResponse.of(blob, parts)
 
 
 def made(number: int, *, before: tuple[str, ...] = (), items: Any = None) -> StoredResponse:

@@ -284,28 +284,3 @@ def test_who_comes_to_a_full_store_gets_a_share_of_it(backend: Backend) -> None:
     shares = [count_of(store, OWNER, many, backend), count_of(store, OTHER, others, backend)]
     assert all(6 <= share <= 12 for share in shares), shares
     assert count_of(store, OWNER, many[-6:], backend) == 6, "the newest stay"
-
-
-def test_a_part_is_kept_once_and_as_long_as_a_response_has_it(
-    backend: Backend, store: Store
-) -> None:
-    same, first, second, none = "part:x", "part:1", "part:2", "part:none"
-    names = [same, first, second, none]
-    for name, own in (("resp_1", first), ("resp_2", second)):
-        store.put(OWNER, name, b"blob", backend.now, parts={same: b"tools", own: own.encode()})
-    store.put(OTHER, "resp_3", b"blob", backend.now, parts={same: b"theirs"})
-    assert store.get(OWNER, names, backend.now) == [b"tools", b"part:1", b"part:2", None]
-    assert store.delete(OWNER, "resp_1", [same, first])
-    assert store.get(OWNER, names, backend.now) == [b"tools", None, b"part:2", None]
-    assert store.delete(OWNER, "resp_2", [same, second])
-    assert store.get(OWNER, names, backend.now) == [None] * 4
-    assert store.get(OTHER, [same], backend.now) == [b"theirs"]
-
-
-def test_a_part_is_kept_as_long_as_what_is_gone_on_from(backend: Backend, store: Store) -> None:
-    store.put(OWNER, "resp_1", b"one", backend.now, parts={"part:x": b"tools"})
-    for number in range(2, 5):
-        backend.advance(20 * DAY)
-        keeps = ["resp_1", "part:x"]
-        store.put(OWNER, f"resp_{number}", b"more", backend.now, keeps)
-    assert store.get(OWNER, ["resp_1", "part:x"], backend.now) == [b"one", b"tools"]

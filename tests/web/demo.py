@@ -1,4 +1,4 @@
-"""`make web`: mitmweb with the addon and some traffic in it, until Ctrl-C.
+"""`make demo-web`: mitmweb with the addon and some traffic in it, until Ctrl-C.
 
     python -m tests.web.demo
 
@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import ClassVar
 
 from fixtures.server import Reply, Upstream
 from tests.live.mitmdump import make_confdir
@@ -59,15 +60,27 @@ def main() -> None:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
+class _Daily(Mitmweb):
+    """As a person has it in front of them: nothing insecure, and no upstream's port."""
+
+    OPTIONS: ClassVar = ("flow_detail=0", "connection_strategy=lazy")
+
+
 @contextmanager
 def mitmweb_with_traffic() -> Iterator[Mitmweb]:
     """A mitmweb in which some streams have ended, and one runs."""
-    with tempfile.TemporaryDirectory() as folder, Upstream(tls=True) as upstream:
-        make_confdir(Path(folder))
+    names = ("localhost", HOST.removeprefix("https://"))
+    with tempfile.TemporaryDirectory() as name, Upstream(tls=True, names=names) as upstream:
+        folder = Path(name)
+        make_confdir(folder)
+        trusted = folder / "upstream.pem"
+        trusted.write_bytes(upstream.certificate)
         upstream.replies["empty"] = EMPTY
-        with Mitmweb(Path(folder), upstream) as proxy:
+        with _Daily(
+            folder, upstream, "--set", f"ssl_verify_upstream_trusted_ca={trusted}"
+        ) as proxy:
             for job, fixture in TRAFFIC:
-                ask(proxy, job, fixture + PACED)
+                ask(proxy, job, fixture + PACED, real_path=True)
             threading.Thread(target=keep_running, args=[proxy], daemon=True).start()
             yield proxy
 
@@ -76,7 +89,7 @@ def keep_running(proxy: Mitmweb) -> None:
     """A slow stream, and the next one when it has ended, until mitmweb does."""
     job, fixture = RUNNING
     with contextlib.suppress(OSError, AssertionError):
-        while ask(proxy, job, fixture + SLOW).complete:
+        while ask(proxy, job, fixture + SLOW, real_path=True).complete:
             pass
 
 

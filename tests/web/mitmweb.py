@@ -37,6 +37,7 @@ class Mitmweb(Mitmdump):
     """One running mitmweb; `with Mitmweb(confdir, upstream) as proxy:`."""
 
     PROGRAM: ClassVar = "mitmweb"
+    OPTIONS: ClassVar = (*Mitmdump.OPTIONS, "showhost=true")
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class Mitmweb(Mitmdump):
             "--no-web-open-browser",
             *("--set", f"web_port={free_port()}"),
             *(word for column in COLUMNS for word in ("--set", f"web_columns={column}")),
-            *("--set", f"reroute={upstream.host}:{upstream.port}", "--set", "showhost=true"),
+            *("--set", f"reroute={upstream.host}:{upstream.port}"),
             *arguments,
             scripts=scripts,
         )
@@ -68,8 +69,15 @@ def free_port() -> int:
         return port
 
 
-def ask(proxy: Mitmdump, job: str, fixture: str) -> wire.Reply:
-    """Have `job` ("repair", "bridge") done: ask for a fixture; options as in a URL."""
+def ask(proxy: Mitmdump, job: str, fixture: str, *, real_path: bool = False) -> wire.Reply:
+    """Have `job` ("repair", "bridge") done: ask for a fixture; options as in a URL.
+
+    `real_path`: the fixture is in a header, and the URL is what it is at a real host.
+    """
     path, request = _REQUESTS[job]
     body = json.dumps(request).encode()
-    return wire.exchange(f"{HOST}/{fixture}/v1/{path}", body, proxy=proxy.url)
+    headers: tuple[tuple[str, str], ...] = (("content-type", "application/json"),)
+    if real_path:
+        headers += (("x-replay", fixture),)
+    url = f"{HOST}/v1/{path}" if real_path else f"{HOST}/{fixture}/v1/{path}"
+    return wire.exchange(url, body, headers=headers, proxy=proxy.url)

@@ -34,7 +34,7 @@ from .declared_tools import DeclaredTools
 from .events import Dropped, LeftAsText, ScanEvent, Text
 from .formats.active import ActiveFormats
 from .formats.json_alone import JSON_ALONE
-from .formats.protocol import NOTHING_HELD, Held, MarkerMatch
+from .formats.protocol import MarkerMatch
 from .scan_state import AFTER_ALL_CALLS, ReplyCounts, ScanState
 from .text_reader import TextReader
 
@@ -96,14 +96,13 @@ class Scanner:
         return len(self._calls.parser.rest if self._calls.parser else self._text.buffer)
 
     @property
-    def held_call(self) -> Held:
-        """What is held back besides `undecided` text: the header of a call that has no name yet,
-        and the pieces of its arguments; or all of a call that is given when it is whole."""
+    def held_call(self) -> list[str]:
+        """The text that is held back besides what is `undecided`, in pieces: that of a call that
+        has no name yet, or of one that is given when it is whole."""
         calls = self._calls
         if (held := calls.held) is not None:
-            return Held("", held.raw, len(held.raw))
-        named = calls.candidate is not None or calls.namer.nameless is None
-        return NOTHING_HELD if named else calls.namer.held
+            return held.raw
+        return calls.namer.held if calls.candidate is None else []
 
     # Text in, events out
 
@@ -204,7 +203,7 @@ class Scanner:
             self._leave_section(calls.run())
         if calls.parser is not None:
             # Its frames were sent: it precedes all that is there.
-            if held := self.held_call.text:
+            if held := "".join(self.held_call):
                 self._state.add(Text(-len(held) - 1, held, self._state.called))
             self._text.buffer = calls.parser.rest
             calls.forget()

@@ -35,8 +35,6 @@ class Continuation:
     """The ids of its responses."""
     references: Mapping[str, Json] = field(default_factory=dict)
     """The items to which ``item_reference`` items of the request refer, by id."""
-    parts: tuple[str, ...] = ()
-    """The names of the parts of these."""
 
 
 def previous_id(body: Json) -> str | None:

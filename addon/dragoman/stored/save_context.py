@@ -51,9 +51,8 @@ class SaveContext:
 
     @property
     def used(self) -> list[str]:
-        """The names of what this turn has used of the store: its time begins anew."""
-        earlier = self.earlier
-        return [*earlier.ancestors, *sorted(response_ids_of(earlier.references)), *earlier.parts]
+        """The ids of the responses that this turn has used: their time begins anew."""
+        return [*self.earlier.ancestors, *sorted(response_ids_of(self.earlier.references))]
 
     def kept(self, response: Json, dialect: str = "", events: int = 0) -> StoredResponse | None:
         """The ended `response` as it is kept, with the dialect of its stream and the number of its

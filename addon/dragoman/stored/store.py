@@ -1,20 +1,17 @@
 """The protocol of the stores (`proxy.stored.open_store`).
 
 A store keeps entries: bytes under a name, of whose meaning it knows nothing.  Everything belongs to
-an owner: a hash of a credential, a host and a base path.  An entry may have parts, which it shares
-with others of its owner.
+an owner: a hash of a credential, a host and a base path.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 PART = "part:"
-"""How the name of a part begins; a digest of its bytes follows."""
-Parts = Mapping[str, bytes]
-NO_PARTS: Parts = {}
+"""How the name of a part begins, which entries of an earlier version share; none is added."""
 
 
 class StoreError(Exception):
@@ -48,28 +45,17 @@ class Store(Protocol):
         """The random key of the owners' hashes, the same for all who share the store."""
 
     def put(
-        self,
-        owner: str,
-        name: str,
-        blob: bytes,
-        now: float,
-        keeps: Sequence[str] = (),
-        *,
-        parts: Parts = NO_PARTS,
+        self, owner: str, name: str, blob: bytes, now: float, keeps: Sequence[str] = ()
     ) -> None:
         """Keep `blob`, in place of what was kept under this name. When this returns, it is safe
-        even if the process is killed. `keeps` are the names of the entries that it continues, and
-        of their parts: their time begins anew. `now` is in Unix seconds.
-
-        Each of the `parts`, by its name, is kept once for an owner, as long as an entry has it.
-        """
+        even if the process is killed. `keeps` are the names of the entries that it continues: their
+        time begins anew. `now` is in Unix seconds."""
 
     def get(self, owner: str, names: Sequence[str], now: float) -> list[bytes | None]:
-        """The entries and parts with these names; None for one that is missing or too old."""
+        """The entries, and parts, with these names; None for one that is missing or too old."""
 
-    def delete(self, owner: str, name: str, parts: Sequence[str] = ()) -> bool:
-        """Whether there was something to delete; `parts` are the names of its parts, which are
-        deleted, too, if no other entry has them."""
+    def delete(self, owner: str, name: str) -> bool:
+        """Whether there was something to delete."""
 
     def close(self) -> None:
         """Called once, after all other calls."""

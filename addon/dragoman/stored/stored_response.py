@@ -2,7 +2,8 @@
 
 A response keeps what its turn added to the conversation: the items of the request's input, and the
 output.  A conversation is put together when it is read, from a chain of responses, oldest first.
-The tools and instructions, which come again with each turn, are a part that responses share.
+The tools and instructions, which come again with each turn, are at the end of its bytes: to put a
+conversation together they are not read.
 """
 
 from __future__ import annotations
@@ -17,12 +18,11 @@ from typing import Any
 from ..bridge.request.chat_shapes import formed
 from ..wire.json_codec import Json, NotJson, array, dumps, loads
 from ..wire.responses import STREAMED_CALLS, refers
-from .store import PART, Parts
+from .store import PART
 
-VERSION = 3
+Parts = Mapping[str, bytes]
+VERSION = 4
 _REPEATED = ("tools", "instructions")
-_MIN_PART = 512
-"""Bytes of a part at least."""
 
 
 class Unreadable(ValueError):  # noqa: N818 - the name says what is the matter
@@ -58,8 +58,8 @@ class StoredResponse:
     """The output with the outputs of tools that were submitted in between, if there are any."""
     streamed: Streamed | None = None
     """None if it was not streamed."""
-    parts: tuple[str, ...] = ()
-    """The names of its parts, if it was decoded."""
+    size: int = 0
+    """Bytes of what is read for a conversation, if it was decoded."""
 
     def input_items(self) -> list[Json]:
         items: list[Json] = loads(self.items)
@@ -79,47 +79,48 @@ class StoredResponse:
         """What this response adds to its conversation."""
         return [*self.input_items(), *self.output_items()]
 
-    def packed(self) -> tuple[bytes, Parts]:
-        """The bytes to keep, and the parts, by their names."""
-        request, response = dict(self.request), dict(self.response)
-        fields = [
-            {name: holder[name] for name in _REPEATED if holder.get(name)}
-            for holder in (request, response)
-        ]
-        parts = {}
-        part = dumps(fields)
-        if len(part) >= _MIN_PART:
-            parts[_name_of(part)] = part
-            request |= dict.fromkeys(fields[0])
-            response |= dict.fromkeys(fields[1])
+    def packed(self) -> bytes:
+        """The bytes to keep."""
+        sides = self.request, self.response
+        repeated = [{name: side[name] for name in _REPEATED if side.get(name)} for side in sides]
+        request, response = (
+            dict(side) | dict.fromkeys(fields) for side, fields in zip(sides, repeated, strict=True)
+        )
+        own = dumps(repeated)
         streamed = self.streamed
         head = dumps(
             {
                 "size": len(self.items),
+                "repeated": len(own),
                 "ancestors": self.ancestors,
                 "said": self.full_output,
                 "stream": streamed and [streamed.dialect, streamed.events, streamed.prior],
-                "parts": [*parts],
                 "request": request,
             }
         )
-        rest = b"".join((head, b"\n", self.items, dumps(response)))
-        return b'{"version":%d,"sum":%d}\n%b' % (VERSION, zlib.crc32(rest), rest), parts
+        rest = b"".join((head, b"\n", self.items, dumps(response), own))
+        return b'{"version":%d,"sum":%d}\n%b' % (VERSION, zlib.crc32(rest), rest)
 
     @classmethod
     def of(cls, blob: bytes, parts: Parts | None = None) -> StoredResponse:
-        """What was `packed`; raises `Unreadable`. Without its `parts`, which no conversation needs,
-        long tools and instructions are null in both the response and the request."""
+        """What was `packed`; raises `Unreadable`. Without its `parts`, by their names (see
+        `parts_of`), tools and instructions, which no conversation needs, are null in both the
+        response and the request."""
         try:
             version, rest = _checked(blob)
-            if version < VERSION:
+            if version < 3:
                 return _of_earlier_version(rest, parts)
             head_text, _, rest = rest.partition(b"\n")
             head = loads(head_text)
-            request, response = head["request"], loads(rest[head["size"] :])
-            for part in (loads(_part(parts, name)) for name in head["parts"] if parts is not None):
-                request |= part[0]
-                response |= part[1]
+            end = len(rest) - head.get("repeated", 0)
+            request, response = head["request"], loads(rest[head["size"] : end])
+            if parts is not None:
+                # Version 3 had them in a part that responses shared.
+                shared = [_part(parts, name) for name in head.get("parts", ())]
+                for text in shared if version == 3 else [rest[end:]]:
+                    of_request, of_response = loads(text)
+                    request |= of_request
+                    response |= of_response
             return cls(
                 response=response,
                 request=request,
@@ -127,7 +128,7 @@ class StoredResponse:
                 ancestors=tuple(head["ancestors"]),
                 full_output=head["said"],
                 streamed=Streamed(*head["stream"]) if head["stream"] else None,
-                parts=tuple(head["parts"]),
+                size=end,
             )
         except OtherVersion:
             raise
@@ -142,26 +143,23 @@ def _checked(blob: bytes) -> tuple[int, bytes]:
     first = loads(line)
     if first["version"] in (1, 2):
         return first["version"], blob
-    if first["version"] != VERSION:
+    if first["version"] not in (3, VERSION):
         raise OtherVersion(f"it is of version {first['version']}")
     if zlib.crc32(rest) != first["sum"]:
         raise Unreadable("its sum is another")
-    return VERSION, rest
+    return first["version"], rest
 
 
 def _part(parts: Parts, name: str) -> bytes:
     text = parts[name]
-    if name != _name_of(text):
+    if name != PART + hashlib.sha256(text).hexdigest():
         raise Unreadable("a part of it is another")
     return text
 
 
-def _name_of(part: bytes) -> str:
-    return PART + hashlib.sha256(part).hexdigest()
-
-
 def parts_of(blob: bytes) -> list[str]:
-    """The names of the parts of a kept response; none of one that is damaged."""
+    """The names of the parts of a response that an earlier version kept; none of one that is
+    damaged."""
     try:
         _, rest = _checked(blob)
         names: list[str] = loads(rest.partition(b"\n")[0]).get("parts", [])
@@ -202,7 +200,7 @@ def _of_earlier_version(blob: bytes, parts: Parts | None) -> StoredResponse:
         streamed=Streamed(cuts.get("dialect", "openai"), prior=cuts.get("prior", 0))
         if was_streamed
         else None,
-        parts=names,
+        size=len(blob),
     )
 
 

@@ -39,7 +39,7 @@ from ...stored.save_context import SaveContext
 from ...stored.store import StoreError
 from ...stored.stored_response import resolved_items
 from ...wire.errors import Refused
-from ...wire.json_codec import Json, NotJson, dumps
+from ...wire.json_codec import NotJson, dumps
 from ..content_decoding import DecodingError, UnknownEncodingError
 from ..decision import Decision
 from ..error_responses import error_response, refusal
@@ -255,14 +255,13 @@ class BridgeRequests:
                 keeping = SaveContext(asker, own, dumps(items), replace(earlier, items=[]))
             return _WholeRequest(received, whole, earlier.items, body, keeping)
         kept = await store.one(asker, address.response_id)
-        before, parts = list[Json](), [*kept.parts]
-        async for each in store.chain(asker, kept.ancestors):
-            before += each.turn_items()
-            parts += each.parts
+        before = [
+            item async for each in store.chain(asker, kept.ancestors) for item in each.turn_items()
+        ]
         outputs = submitted(body, kept)
         stream = {"stream": body.get("stream") is True}
         original = kept.request | stream
-        earlier = Continuation([], kept.ancestors, {}, tuple(dict.fromkeys(parts)))
+        earlier = Continuation([], kept.ancestors)
         keeping = SaveContext(asker, kept.request, kept.items, earlier, kept, outputs)
         resumed = resuming(kept, outputs) | stream
         return _WholeRequest(received, resumed, before, original, keeping, dumps(original))

@@ -127,51 +127,42 @@ class AsyncStore:
         return kept
 
     async def chain(self, asker: bytes, ids: Sequence[str]) -> AsyncIterator[StoredResponse]:
-        """The responses of one conversation, oldest first, without long tools and instructions."""
+        """The responses of one conversation, oldest first, without tools and instructions."""
         size = 0
         for begin in range(0, len(ids), AT_ONCE):
             some = ids[begin : begin + AT_ONCE]
             for name, blob in zip(some, await self._get(asker, some), strict=True):
-                size += len(blob or b"")
-                if size > MAX_CHAIN:
-                    raise too_long(MAX_CHAIN)
                 kept = None if blob is None else _readable(blob)
                 if kept is None:
                     raise previous_not_found(name)
+                size += kept.size
+                if size > MAX_CHAIN:
+                    raise too_long(MAX_CHAIN)
                 yield kept
                 await asyncio.sleep(0)
 
     async def earlier(self, asker: bytes, body: Json) -> Continuation:
         """What the request with this body continues."""
-        items, ancestors, parts = list[Json](), tuple[str, ...](), dict[str, None]()
+        items, ancestors = list[Json](), tuple[str, ...]()
         if previous := previous_id(body):
             (latest,) = [kept async for kept in self.chain(asker, [previous])]
             ancestors = (*latest.ancestors, previous)
             async for kept in self.chain(asker, ancestors):
                 items += kept.turn_items()
-                parts |= dict.fromkeys(kept.parts)
         item_ids = referred_ids(body)
         ids = sorted(response_ids_of(item_ids))
         found = zip(ids, await self._get(asker, ids) if ids else [], strict=True)
         others = {name: each for name, blob in found if blob and (each := _readable(blob))}
-        parts |= dict.fromkeys(part for each in others.values() for part in each.parts)
-        return Continuation(items, ancestors, found_items(item_ids, others), tuple(parts))
+        return Continuation(items, ancestors, found_items(item_ids, others))
 
     async def keep(self, asker: bytes, kept: StoredResponse, used: Sequence[str] = ()) -> None:
         """Safe when this returns; the time of what it has `used` begins anew."""
-        now = time.time()
-        blob, parts = kept.packed()
-        name: str = kept.response["id"]
-        await self._run(asker, lambda store, me: store.put(me, name, blob, now, used, parts=parts))
+        now, name, blob = time.time(), kept.response["id"], kept.packed()
+        await self._run(asker, lambda store, me: store.put(me, name, blob, now, used))
 
     async def delete(self, asker: bytes, response_id: str) -> bool:
         """Whether it was there."""
-
-        def delete(store: Store, owner: str) -> bool:
-            (blob,) = store.get(owner, [response_id], time.time())
-            return store.delete(owner, response_id, parts_of(blob) if blob else ())
-
-        return await self._run(asker, delete)
+        return await self._run(asker, lambda store, owner: store.delete(owner, response_id))
 
     # The reasoning of past turns
 

@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from ...stored.store import NO_PARTS, PART, Limits, Parts, StoreError
+from ...stored.store import Limits, StoreError
 from .evictions import QUIET, EvictionLog
 
 SCHEMES = ("redis://", "rediss://")
@@ -24,14 +24,6 @@ CONNECT, ANSWER = 0.5, 1.0
 SECRET = b"dragoman:secret"
 _KINDS = ("part", "address")
 """How names begin that are no responses'; their keys begin so, too."""
-_DELETE_UNUSED = """
-redis.call('SREM', KEYS[2], ARGV[1])
-for _, name in ipairs(redis.call('SMEMBERS', KEYS[2])) do
-  if redis.call('EXISTS', name) == 1 then return 0 end
-end
-return redis.call('DEL', KEYS[1], KEYS[2])
-"""
-"""Deletes a part that no response has; atomically, as another instance may put one."""
 
 
 class Redis:
@@ -74,10 +66,6 @@ class Redis:
         """Keys that Redis had evicted when it was last asked."""
         self._asked = float("-inf")
 
-    @property
-    def _milliseconds(self) -> int:
-        return max(1, int(self.limits.seconds * 1000))
-
     def secret(self) -> bytes:
         # Read each time: a Redis that lost everything has another one for all.
         _, secret = self._run(("SET", SECRET, secrets.token_bytes(32), "NX"), ("GET", SECRET))
@@ -86,38 +74,20 @@ class Redis:
         return secret
 
     def put(
-        self,
-        owner: str,
-        name: str,
-        blob: bytes,
-        now: float,
-        keeps: Sequence[str] = (),
-        *,
-        parts: Parts = NO_PARTS,
+        self, owner: str, name: str, blob: bytes, now: float, keeps: Sequence[str] = ()
     ) -> None:
         # Keys expire by the clock of Redis, the same for all who share it.
-        key, expiry = _key(owner, name), self._milliseconds
-        commands: list[tuple[Any, ...]] = []
-        for part, text in parts.items():
-            commands += [("SET", _key(owner, part), text, "NX"), ("SADD", _uses(owner, part), key)]
-        for kept in (*keeps, *parts):
-            keys = [_key(owner, kept)] + [_uses(owner, kept)] * kept.startswith(PART)
-            commands += (("PEXPIRE", each, expiry) for each in keys)
-        # After its parts, so that a response that is there can be read.
-        self._run(*commands, ("SET", key, blob, "PX", expiry))
+        expiry = max(1, int(self.limits.seconds * 1000))
+        renewed = (("PEXPIRE", _key(owner, kept), expiry) for kept in keeps)
+        self._run(*renewed, ("SET", _key(owner, name), blob, "PX", expiry))
         self._log_evictions(now)
 
     def get(self, owner: str, names: Sequence[str], now: float) -> list[bytes | None]:
         del now
         return list(self._run(("MGET", *(_key(owner, name) for name in names)))[0]) if names else []
 
-    def delete(self, owner: str, name: str, parts: Sequence[str] = ()) -> bool:
-        key = _key(owner, name)
-        unused = (
-            ("EVAL", _DELETE_UNUSED, 2, _key(owner, part), _uses(owner, part), key)
-            for part in parts
-        )
-        deleted: int = self._run(("DEL", key), *unused)[0]
+    def delete(self, owner: str, name: str) -> bool:
+        deleted: int = self._run(("DEL", _key(owner, name)))[0]
         return deleted > 0
 
     def close(self) -> None:
@@ -163,8 +133,3 @@ def _key(owner: str, name: str) -> bytes:
         kind, rest = "response", name
     holder = f"{owner}:" if owner else ""
     return f"dragoman:{kind}:{holder}{rest}".encode("utf-8", "surrogatepass")
-
-
-def _uses(owner: str, part: str) -> bytes:
-    """Of the set of the responses that have a part."""
-    return f"dragoman:uses:{owner}:{part.removeprefix(PART)}".encode("utf-8", "surrogatepass")

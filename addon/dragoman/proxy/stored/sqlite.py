@@ -9,8 +9,9 @@ what is too old or too much; freed pages are used again, and if there are many, 
 some pages at each put.  Deleted data is overwritten (secure_delete), and `delete` empties the log
 into the file (`_empty_log`).
 
-Additions to the schema are made in an old file as well, whose version stays: an earlier Dragoman
-can still use it, and triggers keep the added tables right.
+Additions to the schema are made in an old file as well, whose version stays; triggers keep the
+added tables right.  A file of an earlier version may have a table of parts that its responses
+share: it is read, and its own triggers delete each part with the last response that has it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ...stored.store import NO_PARTS, PART, Limits, Parts, StoreError
+from ...stored.store import PART, Limits, StoreError
 from .evictions import EvictionLog
 
 APPLICATION = 0x44524147  # "DRAG"
@@ -74,22 +75,6 @@ _ADDED = (
     f"UPDATE owners SET size = size - {SMALL} "
     "- coalesce((SELECT length(blob) FROM blobs WHERE key = OLD.key), 0) WHERE owner = OLD.owner; "
     "DELETE FROM owners WHERE owner = OLD.owner AND size <= 0; END",
-    # What several responses of an owner have in common, and which have it.
-    "CREATE TABLE parts (key INTEGER PRIMARY KEY, owner BLOB NOT NULL, digest BLOB NOT NULL, "
-    "blob BLOB NOT NULL, UNIQUE (owner, digest))",
-    "CREATE TABLE uses (response INTEGER, part INTEGER, PRIMARY KEY (response, part)) "
-    "WITHOUT ROWID",
-    "CREATE INDEX uses_part ON uses (part)",
-    "CREATE TRIGGER responses_unused AFTER DELETE ON responses "
-    "BEGIN DELETE FROM uses WHERE response = OLD.key; END",
-    "CREATE TRIGGER uses_deleted AFTER DELETE ON uses "
-    "WHEN NOT EXISTS (SELECT 1 FROM uses WHERE part = OLD.part) "
-    "BEGIN DELETE FROM parts WHERE key = OLD.part; END",
-    "CREATE TRIGGER parts_counted AFTER INSERT ON parts BEGIN "
-    "UPDATE owners SET size = size + length(NEW.blob) WHERE owner = NEW.owner; END",
-    "CREATE TRIGGER parts_deleted AFTER DELETE ON parts BEGIN "
-    "UPDATE owners SET size = size - length(OLD.blob) WHERE owner = OLD.owner; "
-    "DELETE FROM owners WHERE owner = OLD.owner AND size <= 0; END",
 )
 _EVICT = """DELETE FROM responses WHERE key = (SELECT key FROM responses
 WHERE owner = (SELECT owner FROM owners ORDER BY size DESC LIMIT 1) ORDER BY used, key LIMIT 1)"""
@@ -115,22 +100,16 @@ class Sqlite:
         with self._errors():
             self._db = _open(self._path, BUSY)
             self._page_size = _number(self._db, "PRAGMA page_size")
+            self._has_parts = _has_table(self._db, "parts")
             self._secret: bytes = self._db.execute("SELECT secret FROM secret").fetchone()[0]
 
     def secret(self) -> bytes:
         return self._secret
 
     def put(
-        self,
-        owner: str,
-        name: str,
-        blob: bytes,
-        now: float,
-        keeps: Sequence[str] = (),
-        *,
-        parts: Parts = NO_PARTS,
+        self, owner: str, name: str, blob: bytes, now: float, keeps: Sequence[str] = ()
     ) -> None:
-        size = len(blob) + sum(map(len, parts.values()))
+        size = len(blob)
         if size > self.limits.max_bytes:
             raise StoreError(
                 f"a response of {size} bytes is not kept: "
@@ -147,12 +126,6 @@ class Sqlite:
             row = (mine, row_id, now)
             key = db.execute("INSERT INTO responses (owner, id, used) VALUES (?, ?, ?)", row)
             db.execute("INSERT INTO blobs (key, blob) VALUES (?, ?)", (key.lastrowid, blob))
-            for part, text in parts.items():
-                digest = _bytes(part.removeprefix(PART))
-                new = "INSERT OR IGNORE INTO parts (owner, digest, blob) VALUES (?, ?, ?)"
-                db.execute(new, (mine, digest, text))
-                use = "INSERT INTO uses SELECT ?, key FROM parts WHERE owner = ? AND digest = ?"
-                db.execute(use, (key.lastrowid, mine, digest))
         self._evictions.add(evicted, now)
 
     def get(self, owner: str, names: Sequence[str], now: float) -> list[bytes | None]:
@@ -165,15 +138,14 @@ class Sqlite:
         rows = []
         with self._transaction("BEGIN") as db:
             for name in names:
-                if name.startswith(PART):
+                if self._has_parts and name.startswith(PART):
                     found = db.execute(of_part, (mine, _bytes(name.removeprefix(PART))))
                 else:
                     found = db.execute(query, (mine, _bytes(name), expiry))
                 rows.append(found.fetchone())
         return [row[0] if row else None for row in rows]
 
-    def delete(self, owner: str, name: str, parts: Sequence[str] = ()) -> bool:
-        del parts  # the file knows
+    def delete(self, owner: str, name: str) -> bool:
         query = "DELETE FROM responses WHERE owner = ? AND id = ?"
         with self._transaction("BEGIN IMMEDIATE") as db:
             deleted = db.execute(query, (_bytes(owner), _bytes(name))).rowcount

@@ -10,10 +10,10 @@ import re
 from dataclasses import replace
 
 from ..declared_tools import DeclaredTools
-from .held_calls import tagged
+from .held_calls import TaggedFormat
 from .invoke import invocations
 from .marker_set import so_far, spelled
-from .protocol import LeakFormat, MarkerMatch
+from .protocol import MarkerMatch
 from .tags import TagPattern
 
 _PREFIX = "antml:"
@@ -23,7 +23,7 @@ _LONE = re.compile(r"\s{0,32}+" + spelled(*_LINE))
 _LONE_SO_FAR = re.compile(r"\s{0,32}+" + so_far(*_LINE))
 
 
-class _AfterLoneLine(LeakFormat):
+class _AfterLoneLine(TaggedFormat):
     """A format of which a call may stand after a line of one word that begins a text; any other
     such line is part of the marker."""
 
@@ -41,12 +41,11 @@ _TAGS = _TABLE.in_value.spellings
 _AFTER_LINE = [
     replace(each, parts=(("\n",), *_LINE, *each.parts)) for each in _TAGS if not each.closes
 ]
-CLAUDE = tagged(
+CLAUDE = _AfterLoneLine(
     "claude",
     (
         *("<invoke", "<function_calls", "</function_calls", f"<{_PREFIX}", f"</{_PREFIX}"),
         *(f"\n{word}" for word in _WORDS),
     ),
     replace(_TABLE, in_text=TagPattern(*_AFTER_LINE, *_TAGS)),
-    _AfterLoneLine,
 )

@@ -16,7 +16,7 @@ import re
 from ..events import Arguments, CallEnd, Header
 from .json_arguments import JsonArguments
 from .marker_set import HEADER_LIMIT, HeaderPattern, begun, marker_set
-from .protocol import WORD, LeakFormat, LeakParser, named
+from .protocol import WORD, LeakFormat, LeakParser
 
 _WORDS = ("tool calls begin", "tool calls end", "tool call begin", "tool call end", "tool sep")
 _NAMES = {
@@ -65,7 +65,7 @@ class DeepSeekParser(LeakParser):
             return self._start_call(header, JsonArguments(_MARKERS), at)
         self._events += [header, Arguments("{}"), CallEnd(valid=True, cut=False)]
         self._in_head, self._at = False, at
-        self._read = self._read_after
+        self._read = type(self)._read_after
         return True
 
     def _read_after(self) -> bool:
@@ -79,7 +79,7 @@ class DeepSeekParser(LeakParser):
             self._fenced = False
         elif not found["end"]:
             self._in_head = True
-            self._read = self._read_header
+            self._read = type(self)._read_header
         return True
 
 
@@ -88,5 +88,6 @@ DEEPSEEK = LeakFormat(
     ("<｜tool",),
     _MARKERS,
     DeepSeekParser,
-    named([token for token, name in _NAMES.items() if name.endswith("_begin")], _NAMES),
+    openers=[token for token, name in _NAMES.items() if name.endswith("_begin")],
+    names=_NAMES,
 )

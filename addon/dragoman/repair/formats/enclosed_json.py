@@ -15,7 +15,7 @@ from ..events import Header
 from .json_arguments import JsonArguments
 from .json_calls import JsonCallsParser
 from .marker_set import HeaderPattern, MarkerPattern, begun, marker_set
-from .protocol import WORD, LeakFormat, named
+from .protocol import WORD, LeakFormat
 
 _NEXT = re.compile(r"\s{0,64}+;\s{0,64}+(?=\{)")
 _NEXT_SO_FAR = re.compile(r"\s{0,64}+;\s{0,64}+")
@@ -63,7 +63,7 @@ def _enclosed(name: str, begin: str, end: str, *, marked: bool = True) -> LeakFo
         rf"{opened}(?=(?:\[\s{{0,64}})?\{{\s{{0,64}}[{{\"])",
         rf"(?:{half}|{opened}(?:\[\s{{0,64}})?(?:\{{\s{{0,64}})?)\Z",
     )
-    return LeakFormat(name, tags, in_text, Parser, named())
+    return LeakFormat(name, tags, in_text, Parser)
 
 
 NEMOTRON = _enclosed("nemotron", "<TOOLCALL>", "</TOOLCALL>")
@@ -76,5 +76,5 @@ SEED = _enclosed("doubao", "<seed:tool_call>", "</seed:tool_call>")
 TOOLS = _enclosed("tools", "<tools>", "</tools>")
 MINIMAX_TEXT = _enclosed("minimax_text", "[TOOL_CALL]", "[/TOOL_CALL]")
 CALLING_TOOL = LeakFormat(
-    "calling_tool", ("[Calling tool:",), CallingToolParser.markers, CallingToolParser, named()
+    "calling_tool", ("[Calling tool:",), CallingToolParser.markers, CallingToolParser
 )

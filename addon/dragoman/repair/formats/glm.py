@@ -16,7 +16,7 @@ from functools import partial
 from .held_calls import HeldCalls
 from .hermes import CLOSE, LONE_END, OPEN, OPENED
 from .marker_set import HeaderPattern, MarkerPattern, begun, so_far
-from .protocol import WORD, LeakFormat, named
+from .protocol import WORD, LeakFormat
 from .tags import Spelling, TagKind, TagPattern, TagTable
 
 KEY, KEY_END, VALUE, VALUE_END = "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"
@@ -54,4 +54,4 @@ TABLE = TagTable(
     closer=VALUE_END,
 )
 _IN_TEXT = MarkerPattern(rf"{OPENED}(?=[A-Za-z0-9_])", rf"(?:{begun(OPEN)}|{OPENED}|{LONE_END})\Z")
-GLM = LeakFormat("glm", (OPEN, CLOSE, KEY), _IN_TEXT, partial(HeldCalls, TABLE), named())
+GLM = LeakFormat("glm", (OPEN, CLOSE, KEY), _IN_TEXT, partial(HeldCalls, TABLE))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from .json_calls import JsonCallsParser
 from .marker_set import MarkerPattern, begun, marker_set
-from .protocol import LeakFormat, named
+from .protocol import LeakFormat
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 TAGS = marker_set((OPEN, CLOSE))
@@ -36,5 +36,4 @@ HERMES = LeakFormat(
         rf"(?:{begun(OPEN)}|{OPENED}(?:\[\s{{0,64}})?|{LONE_END})\Z",
     ),
     HermesParser,
-    named(),
 )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .held_calls import tagged
+from .held_calls import TaggedFormat
 from .marker_set import Part, Run, Words, so_far, spelled
 from .tags import Spelling, TagKind, TagPattern, TagTable, attributes
 
@@ -48,12 +48,12 @@ _BARS = (r"[｜|‖]", r" ?[｜|‖]?", " ?")
 _DSML = ("tool_calls", "tool_call", "function_calls", "toolcalls", "toolcall", "tool_use", "calls")
 _DSML_BARS = tuple(before + bar for bar in "｜‖" for before in ("<", "</", "< ", "</ "))
 _DSML_TAGS = invocations(_DSML, (" ?", *_BARS, ("DSML",), " ?", *_BARS))
-DSML = tagged(
+DSML = TaggedFormat(
     "dsml",
     ("<|D", "<||", "<| ", "</|", "< |", "</ |", *_DSML_BARS),
     replace(_DSML_TAGS, strays=True, pairs=True, closer="</｜DSML｜parameter>"),
 )
-MINIMAX_M2 = tagged(
+MINIMAX_M2 = TaggedFormat(
     "minimax_m2",
     ("<minimax:", "</minimax:", "<invoke", "<function_calls", "<tool_calls", "<calls"),
     invocations(("minimax:tool_call",), wrappers=("function_calls", "tool_calls", "calls")),

@@ -58,13 +58,12 @@ class _JsonAlone(LeakFormat):
     def at_start(self, text: str) -> MarkerMatch | None:
         """The place at which a call begins, if all of `text` may be one."""
         found = _BEGIN.match(text)
-        return _meaning(self, found) if found else None
+        return self.meaning(found) if found else None
 
-
-def _meaning(leak_format: LeakFormat, found: re.Match[str]) -> MarkerMatch:
-    """Of these only a fence is no text."""
-    begin = found.start() if _FENCE in found[0] else found.end()
-    return MarkerMatch(leak_format, "json", begin, found.end(), True, alone=True)
+    def meaning(self, found: re.Match[str]) -> MarkerMatch:
+        """Of what precedes a call only a fence is no text."""
+        begin = found.start() if _FENCE in found[0] else found.end()
+        return MarkerMatch(self, "json", begin, found.end(), True, alone=True)
 
 
 JSON_ALONE = _JsonAlone(
@@ -76,5 +75,4 @@ JSON_ALONE = _JsonAlone(
         rf"|{begun(_THOUGHT)}|{_THOUGHT}\s{{0,64}}+)\Z",
     ),
     JsonAloneParser,
-    _meaning,
 )

@@ -97,7 +97,7 @@ class JsonCallsParser(LeakParser):
         self._doubled = found["double"] is not None
         self._begin_object()
         self._at = found.end()
-        self._read = self._read_member
+        self._read = type(self)._read_member
         return True
 
     # The members of an object
@@ -113,13 +113,13 @@ class JsonCallsParser(LeakParser):
         opens = self._buffer[self._at] == "{"
         self._key = found["key"]
         if self._key == "name" and self._name is None:
-            self._read = self._read_name
+            self._read = type(self)._read_name
         elif self._key == "function" and opens and self._name is None:
             self._doubled = True
             self._at += 1
         else:
             self._value, self._pieces = JsonProgress(), []
-            self._read = self._read_value
+            self._read = type(self)._read_value
         return True
 
     def _read_name(self) -> bool:
@@ -128,7 +128,7 @@ class JsonCallsParser(LeakParser):
             return False if _NAME_SO_FAR.match(self._buffer, self._at) else self._refuse()
         self._at = found.end()
         self._name = found["name"]
-        self._read = self._read_member
+        self._read = type(self)._read_member
         return True
 
     def _read_value(self) -> bool:
@@ -146,7 +146,7 @@ class JsonCallsParser(LeakParser):
             return self._end_object() if self._called else self._damage()
         if not self._value.complete:
             return False
-        self._read = self._read_member
+        self._read = type(self)._read_member
         if self._called:
             self._events.append(Dropped("member of a call"))
             return True
@@ -200,7 +200,7 @@ class JsonCallsParser(LeakParser):
     def _end_object(self) -> bool:
         if not self._called and not self._call():
             return self._damage()
-        self._read = self._read_between
+        self._read = type(self)._read_between
         return True
 
     def _call(self) -> bool:
@@ -225,12 +225,12 @@ class JsonCallsParser(LeakParser):
             what = found["what"]
             if what == "," and self._doubled:
                 self._doubled = False
-                self._read = self._read_member
+                self._read = type(self)._read_member
                 return True
             if (what == "{" and self.closer) or (what == "," and self._in_list):
                 self._at += 0 if what == "{" else found.end() - self._at
                 self._in_head = True
-                self._read = self._read_header
+                self._read = type(self)._read_header
                 return True
             if what == "}" and (self._doubled or self.closer):
                 self._doubled = False

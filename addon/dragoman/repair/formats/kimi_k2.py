@@ -26,7 +26,7 @@ from ..events import CallEnd, Dropped, Header, NoHeader
 from .json_arguments import JsonArguments
 from .kimi_k2_names import header_at_end, header_of, is_odd, may_be_header, word_of
 from .marker_set import HEADER_LIMIT, marker_set
-from .protocol import CallArguments, LeakFormat, LeakParser, MarkerMatch, named
+from .protocol import CallArguments, LeakFormat, LeakParser, MarkerMatch
 
 _SECTION_BEGIN, _SECTION_END = "section_begin", "section_end"
 _CALL_BEGIN, _CALL_END, _ARGUMENTS_BEGIN = "call_begin", "call_end", "arguments_begin"
@@ -68,7 +68,7 @@ class KimiParser(LeakParser):
         marker = match.name
         self._in_section = marker == _SECTION_BEGIN
         self._in_head = marker == _CALL_BEGIN
-        self._read = self._read_header if self._in_head else self._read_section
+        self._read = type(self)._read_header if self._in_head else type(self)._read_section
         self._has_text = False
         """Whether there was text since the section began or the last call ended."""
         self._calls = 0
@@ -121,7 +121,7 @@ class KimiParser(LeakParser):
         self._at = marker.end()
         if what == _CALL_BEGIN:
             self._in_head = True
-            self._read = self._read_header
+            self._read = type(self)._read_header
         elif what == _SECTION_END:
             self._end_section()
         else:
@@ -237,7 +237,7 @@ class KimiParser(LeakParser):
 
     def _leave_call(self) -> None:
         self._has_text = self._in_head = False
-        self._read = self._read_section
+        self._read = type(self)._read_section
         if not self._in_section:
             self._end_section()
 
@@ -260,7 +260,9 @@ class _KimiK2(LeakFormat):
 
 
 _BEGIN = [text for text, name in MARKERS.items() if name in (_SECTION_BEGIN, _CALL_BEGIN)]
-KIMI_K2 = _KimiK2("kimi_k2", ("<|tool_call",), _MARKER_SET, KimiParser, named(_BEGIN, MARKERS))
+KIMI_K2 = _KimiK2(
+    "kimi_k2", ("<|tool_call",), _MARKER_SET, KimiParser, openers=_BEGIN, names=MARKERS
+)
 
 
 def section(header: str, arguments: str) -> str:

@@ -14,7 +14,7 @@ from ..events import Header
 from .json_arguments import JsonArguments
 from .json_calls import OBJECT, OBJECT_SO_FAR, JsonCallsParser
 from .marker_set import HEADER_LIMIT, HeaderPattern, MarkerPattern, begun, marker_set
-from .protocol import WORD, LeakFormat, MarkerMatch, named
+from .protocol import WORD, LeakFormat, MarkerMatch
 
 _BEGIN, _END, _ARGS = "[TOOL_CALLS]", "[/TOOL_CALLS]", "[ARGS]"
 _MARKERS = marker_set((_BEGIN, _END))
@@ -85,4 +85,4 @@ class _Mistral(LeakFormat):
         return match.name == _ARGS
 
 
-MISTRAL = _Mistral("mistral", (_BEGIN, _END, _ARGS), _IN_TEXT, MistralParser, named((_BEGIN,)))
+MISTRAL = _Mistral("mistral", (_BEGIN, _END, _ARGS), _IN_TEXT, MistralParser, openers=(_BEGIN,))

@@ -67,10 +67,6 @@ class TaggedCall(CallArguments):
     def rest(self) -> str:
         return super().rest + self._unread
 
-    @property
-    def too_long(self) -> bool:
-        return len(self._tags) > MAX_TAGS
-
     def push(self, text: str) -> None:
         self._unread += text
 
@@ -100,6 +96,7 @@ class TaggedCall(CallArguments):
             self._tags.append(tag)
             self._may_end = self._may_end or tag.kind not in _WITHIN
             end = tag.end - self._size
+        self.too_long = len(self._tags) > MAX_TAGS
         end = len(self._buffer) - in_value.unfinished(self._buffer[end:])
         self._settled.append(self._buffer[:end])
         self._size += end

@@ -9,9 +9,10 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .marker_set import TAG_LIMIT, HeaderPattern, MarkerPattern, Part, Run, so_far, spelled
+from .protocol import TextKind
 from .value_types import OTHER, STRING, ValueType
 
 BLANK_LIMIT = 4096
@@ -215,9 +216,8 @@ class TagTable:
     shows that a call was meant.  In the start of one, `word` is the name so far."""
     several: bool = False
     """Whether a call may follow another without a section."""
-    reasoning: tuple[str, ...] = ()
-    content: tuple[str, ...] = ()
-    """The names of other tags after which a text is of this kind, up to the next one."""
+    channels: Mapping[str, TextKind] = field(default_factory=dict)
+    """The kind of the text after other tags, by their names, up to the next one."""
     closing: re.Pattern[str] = re.compile(r"\s*</")
     """The start of a closing tag."""
     strays: bool = False
