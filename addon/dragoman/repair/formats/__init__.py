@@ -20,6 +20,7 @@ from .enclosed_json import (
     DOUBAO,
     GEMMA_JSON,
     GRANITE,
+    HERMES,
     LFM2_JSON,
     LLAMA,
     MINIMAX_TEXT,
@@ -29,7 +30,6 @@ from .enclosed_json import (
 )
 from .glm import GLM
 from .harmony import HARMONY, HARMONY_STRIPPED
-from .hermes import HERMES
 from .invoke import DSML, MINIMAX_M2
 from .json_alone import JSON_ALONE
 from .kimi_k2 import KIMI_K2

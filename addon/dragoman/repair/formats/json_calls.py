@@ -27,13 +27,17 @@ from .marker_set import HEADER_LIMIT, HeaderPattern, MarkerPattern
 from .protocol import WORD, CallArguments, LeakParser, MarkerMatch
 from .value_types import read_json
 
-OBJECT = r"\s*+(?P<list>\[\s*+)?\{\s*+(?:(?P<double>\{)\s*+)?(?=[^\s{])"
-OBJECT_SO_FAR = r"\s*(?:\[\s*)?(?:\{\s*){0,2}"
+OBJECT = (
+    *(r"\s*+", r"(?P<list>\[\s*+)?+", r"\{", r"\s*+"),
+    *(r"(?:(?P<double>\{)\s*+)?+", r"(?=[^\s{])"),
+)
+"""With what a call begins."""
 _MEMBER = re.compile(r'\s*+(?:,\s*+)?(?:(?P<end>\})|"(?P<key>[^"\\]{1,64})"\s*:\s*+(?=\S))')
 _MEMBER_SO_FAR = re.compile(r'\s*+(?:,\s*+)?(?:"[^"\\]{0,64}+(?:"\s*+(?::\s*+)?)?)?\Z')
 _NAME = re.compile(rf'"(?P<name>{WORD})"')
 _NOT_BLANK = re.compile(r"\S")
 _NAME_SO_FAR = re.compile(rf'"(?:{WORD})?\Z')
+_SEMICOLON = re.compile(r"\s{0,64}+;\s{0,64}+")
 _BETWEEN = re.compile(rf"\s{{0,{HEADER_LIMIT - 1}}}(?P<what>[{{}}\],])")
 
 
@@ -59,8 +63,7 @@ class _Member(NamedTuple):
 class JsonCallsParser(LeakParser):
     """Parses from where the first object, or their list, begins."""
 
-    header = HeaderPattern(OBJECT, OBJECT_SO_FAR)
-    """With what a call begins."""
+    header = HeaderPattern.of(OBJECT)
     markers: MarkerPattern
     """A call that is not whole ends at one of these."""
 
@@ -220,7 +223,12 @@ class JsonCallsParser(LeakParser):
         return True
 
     def _read_between(self) -> bool:
-        """What follows an object."""
+        """What follows an object, of which some models end each with a semicolon."""
+        found = _SEMICOLON.match(self._buffer, self._at) if self.closer else None
+        if found and self._buffer.startswith("{", found.end()):
+            self._at = found.end()
+        elif found and found.end() == len(self._buffer) and not self._ended:
+            return False
         if found := _BETWEEN.match(self._buffer, self._at):
             what = found["what"]
             if what == "," and self._doubled:

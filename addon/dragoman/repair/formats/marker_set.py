@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 HEADER_LIMIT = 256
 """Characters of a header, with the markers and the white space in it."""
+BLANKS = r"\s{0,64}+"
+"""White space between a marker in a text and what shows that it is one."""
 TAG_LIMIT = 1200
 """Characters of one tag: four attributes with values of 200, and blanks around all; a longer
 tag is text."""
@@ -20,6 +22,14 @@ tag is text."""
 
 class HeaderPattern:
     """Reads what follows a marker, where an expression describes it."""
+
+    @classmethod
+    def of(cls, *descriptions: tuple[Part, ...]) -> HeaderPattern:
+        """What has one of these descriptions."""
+        return cls(
+            "|".join(spelled(*each) for each in descriptions),
+            "|".join(so_far(*each) for each in descriptions),
+        )
 
     def __init__(self, expression: str, begun: str) -> None:
         """`begun` is an expression for its starts."""
@@ -84,6 +94,18 @@ def marker_set(texts: Iterable[str]) -> MarkerPattern:
     )
 
 
+def opening(
+    tags: tuple[str, ...], *follows: Part, ends: tuple[str, ...] = (), first: str = "<"
+) -> MarkerPattern:
+    """Those of these tags that something follows of which this is the beginning.  The `ends` are no
+    markers, but one with which a text ends waits for what follows."""
+    return MarkerPattern(
+        rf"{spelled(tags, BLANKS)}(?={spelled(*follows)})",
+        f"{so_far(tags, BLANKS, *follows)}|{so_far(ends, BLANKS, '(?!)') if ends else '(?!)'}",
+        first=first,
+    )
+
+
 def begun(literal: str) -> str:
     """An expression for the starts of `literal`, from one character to all of it."""
     expression = ""
@@ -131,6 +153,12 @@ def so_far(*parts: Part) -> str:
         else:
             rest = rf"(?:\Z|(?:{'|'.join(map(begun, part))})\Z|{_whole(part)}{rest})"
     return rest
+
+
+def optional(*parts: Part) -> Run:
+    """What may be left out."""
+    begun = re.sub(r"\?P<\w+>", "?:", so_far(*parts))
+    return Run(f"(?:{spelled(*parts)})?+", begun)
 
 
 def tree(texts: AbstractSet[str], cut: str | None = None, *, whole: str = "") -> str:
