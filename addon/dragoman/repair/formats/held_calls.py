@@ -107,8 +107,7 @@ class HeldCalls(LeakParser):
                 text = bool(self.rest.strip())
                 self._events.append(NoHeader() if text else Dropped("empty section"))
             elif self._table.closing.match(self.rest):
-                self._events.append(Dropped("unfinished marker"))
-                self._at = len(self._buffer)
+                self._drop_rest()
             self._is_over = True
 
     # Outside of arguments

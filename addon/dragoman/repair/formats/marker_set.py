@@ -142,16 +142,17 @@ def _whole(part: Part) -> str:
     return f"({longest_first})" if isinstance(part, Mapping) else f"(?:{longest_first})"
 
 
-def so_far(*parts: Part) -> str:
-    """An expression for the starts of the same, up to the end of the text."""
-    rest = r"\Z"
-    for part in reversed(parts):
-        if isinstance(part, str):
-            rest = rf"(?:\Z|{part}{rest})"
-        elif isinstance(part, Run):
-            rest = rf"(?:(?:{part.begun})\Z|{part.whole}{rest})"
-        else:
-            rest = rf"(?:\Z|(?:{'|'.join(map(begun, part))})\Z|{_whole(part)}{rest})"
+def so_far(*parts: Part, empty: bool = True, whole: bool = True) -> str:
+    """An expression for the starts of the same, up to the end of the text: with the `empty` one,
+    and with the `whole`."""
+    rest = r"\Z" if whole else "(?!)"
+    for at in reversed(range(len(parts))):
+        part, starts = parts[at], [r"\Z"] if at or empty else []
+        if isinstance(part, Run):
+            starts = [rf"(?:{part.begun})\Z"]
+        elif not isinstance(part, str):
+            starts += [rf"{begun(word[:-1])}\Z" for word in part if len(word) > 1]
+        rest = f"(?:{'|'.join([*starts, _whole(part) + rest])})"
     return rest
 
 
