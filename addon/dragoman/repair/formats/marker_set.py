@@ -99,10 +99,10 @@ def opening(
 ) -> MarkerPattern:
     """Those of these tags that something follows of which this is the beginning.  The `ends` are no
     markers, but one with which a text ends waits for what follows."""
+    starts = [so_far(tags, BLANKS, *follows, whole=False)]
+    starts += [so_far(ends, BLANKS, "(?!)")] if ends else []
     return MarkerPattern(
-        rf"{spelled(tags, BLANKS)}(?={spelled(*follows)})",
-        f"{so_far(tags, BLANKS, *follows)}|{so_far(ends, BLANKS, '(?!)') if ends else '(?!)'}",
-        first=first,
+        rf"{spelled(tags, BLANKS)}(?={spelled(*follows)})", "|".join(starts), first=first
     )
 
 
