@@ -83,14 +83,12 @@ class MarkerPattern:
 
 def marker_set(texts: Iterable[str]) -> MarkerPattern:
     """The markers that are these texts, all of which begin with the same character."""
-    longest_first = sorted(texts, key=len, reverse=True)
-    first = longest_first[0][0]
-    rest = {text.removeprefix(first) for text in longest_first}
+    words = tuple(texts)
     return MarkerPattern(
-        "|".join(map(re.escape, longest_first)),
-        re.escape(first) + tree(rest, r"\Z", whole="(?!)"),
-        first=first,
-        longest=len(longest_first[0]) - 1,
+        spelled(words),
+        so_far(words, empty=False, whole=False),
+        first=words[0][0],
+        longest=max(map(len, words)) - 1,
     )
 
 
@@ -162,12 +160,12 @@ def optional(*parts: Part) -> Run:
     return Run(f"(?:{spelled(*parts)})?+", begun)
 
 
-def tree(texts: AbstractSet[str], cut: str | None = None, *, whole: str = "") -> str:
-    """An expression for any of these texts, the shortest where one begins with another, and then
-    `whole`; with `cut`, also for the start of one, where that expression follows."""
+def tree(texts: AbstractSet[str], cut: str | None = None) -> str:
+    """An expression for any of these texts, the shortest where one begins with another; with `cut`,
+    also for the start of one, where that expression follows."""
     if "" in texts:
-        return whole
-    branches = [re.escape(first) + tree(rest, cut, whole=whole) for first, rest in by_first(texts)]
+        return ""
+    branches = [re.escape(first) + tree(rest, cut) for first, rest in by_first(texts)]
     return f"(?:{'|'.join([*([cut] if cut else []), *branches] or ['(?!)'])})"
 
 
