@@ -61,7 +61,7 @@ class MistralParser(JsonCallsParser):
 
     @property
     def in_header(self) -> bool:
-        if self._in_list or self._name is not None or self._members:
+        if self._name is not None or self._members:
             return self._in_head
         word = _WORD_SO_FAR.match(self.rest.lstrip())
         return self._in_head and (word is None or self._tools.may_begin(word[0]))
