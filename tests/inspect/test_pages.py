@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.bridge.model_families import family_of
 from dragoman.bridge.responses.dialects import CODEX
 from dragoman.inspect.exchange import Exchange, Step, Timing
 from dragoman.inspect.outcome import RUNNING
@@ -315,8 +316,10 @@ def test_a_cured_request_says_what_was_changed_in_it() -> None:
         {"type": "function", "function": {"name": "a", "parameters": {"x": x}}} for x in (1, 2)
     ]
     asked = {"model": "kimi-k3", "messages": [user, said], **temperature, "top_k": 1}
-    asked["tools"] = tools[:1]
-    sent = asked | {"messages": [user, said | {"reasoning_content": "Hm."}], "tools": tools[1:]}
+    renamed = family_of("kimi-k3").sent_tool_name("b.c")
+    asked["tools"] = [tools[0], {"type": "search"}, {"type": "function", "name": "b.c"}]
+    sent = asked | {"messages": [user, said | {"reasoning_content": "Hm."}]}
+    sent["tools"] = [tools[1], {"type": "function", "name": renamed}]
     del sent["temperature"]
     exchange = replace(
         same(b"", request=json.dumps(asked).encode()),
@@ -326,9 +329,8 @@ def test_a_cured_request_says_what_was_changed_in_it() -> None:
     page = text(request_page(exchange))
     in_order(page, "chat request, cured", "── Cured ", "• put back remembered reasoning")
     in_order(page, "── Before: what the client sent ", "… 1 unchanged …", "── 2 assistant ")
-    in_order(
-        page, "── Tool a ", '"x": 1', "── sent as ", '"x": 2', "── Settings ", '"temperature": 0.2'
-    )
+    in_order(page, "── Tool a ", '"x": 1', "── sent as ", '"x": 2', "── Tool search ", "(left out)")
+    in_order(page, "── Tool b.c ", "── sent as ", renamed, "── Settings ", '"temperature": 0.2')
     in_order(page, "── After: what the upstream received ", "── 1 user", "  │ Hm.", '"top_k": 1')
     assert (page.count("Hi."), page.count('"top_k"')) == (1, 1)
     in_order(text(turn_page(exchange)), "── Request cured ", "remembered reasoning")

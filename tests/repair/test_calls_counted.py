@@ -41,7 +41,7 @@ FRAMES["more of a call that is held"] = ([*BEGUN, *HELD], "next ")
 ALLOWED = {
     "more text": (16, 28),
     "a marker that begins a section": (58, 58),
-    "a marker that begins a call": (36, 36),
+    "a marker that begins a call": (37, 37),
     "a header that starts a call": (89, 103),
     "more arguments": (24, 41),
     "more of a call that is held": (16, 16),

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from ..bridge.cure.refusals import refusal_in
 from ..notes import Evidence, TurnFacts, printable
 from ..wire.chat_end import FINISHES
 from ..wire.reply_reader import UNNAMED
+from .refusals import refusal_in
 
 Job = Literal["watch", "repair", "bridge"]
 """`watch`: nothing is done; `bridge` repairs as well."""

@@ -18,9 +18,8 @@ from ..wire.chat_end import error_frame
 from ..wire.chat_text import CONTENT, Passage
 from ..wire.errors import read_error
 from ..wire.json_codec import Json, dumps, string
-from ..wire.reply_bounds import repairable
 from ..wire.same_frames import SameFrames, with_arguments
-from ..wire.sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, Only, encode_chunk
+from ..wire.sse import BLANK_LINE_ENDS, HEARTBEAT, Document, Frame, Only, encode_chunk
 from .call_builder import more_arguments
 from .declared_tools import DeclaredTools
 from .events import ScanEvent
@@ -79,7 +78,7 @@ class ChatStreamRepair:
             self._misses = 0
             chunk: Any = same.chunk
         else:
-            chunk = frame.json
+            chunk = frame.readable(self._evidence)
             text = self._learn(frame, chunk) if isinstance(chunk, dict) else ""
         choice = self._choice
         if text and choice is not None:
@@ -207,7 +206,7 @@ class ChatStreamRepair:
 
     def document(self, body: bytes) -> bytes:
         """A reply that came whole, repaired; as it came if nothing in it needs that."""
-        value = repairable(body, self._evidence)
+        value = Document(body).readable(self._evidence)
         if not isinstance(value, dict) or not isinstance(value.get("choices"), list):
             return body
         self._find_model(value)
