@@ -285,7 +285,7 @@ WHOLE = {
         "dragoman.proxy.flows.repair_reply:DeclaredTools.of_request",
         "dragoman.proxy.flows.repair_reply:body_of",
         "dragoman.proxy.flows.repair_reply:repair_whole",
-        "dragoman.repair.chat_stream:repairable",
+        "dragoman.wire.sse:bounded",
         "dragoman.repair.chat_stream:dumps",
         "dragoman.repair.scanner:Scanner.feed",
         "dragoman.repair.call_builder:more_arguments",

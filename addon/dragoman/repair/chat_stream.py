@@ -9,7 +9,6 @@ what becomes of their texts.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from ..notes import Evidence
@@ -18,10 +17,9 @@ from ..wire.chat_delta import NOT_ONLY, lone_text
 from ..wire.chat_end import error_frame
 from ..wire.chat_text import CONTENT, Passage
 from ..wire.errors import read_error
-from ..wire.json_codec import Json, NotJson, dumps, string
-from ..wire.reply_bounds import repairable
+from ..wire.json_codec import Json, dumps, string
 from ..wire.same_frames import SameFrames, with_arguments
-from ..wire.sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, Only, encode_chunk
+from ..wire.sse import BLANK_LINE_ENDS, HEARTBEAT, Document, Frame, Only, encode_chunk
 from .call_builder import more_arguments
 from .declared_tools import DeclaredTools
 from .events import ScanEvent
@@ -74,15 +72,12 @@ class ChatStreamRepair:
         if self._gave_up:
             return [frame]
         queue, same, choice = self._queue, self._same, self._choice
-        chunk: Any = None
         fields: tuple[str, ...] = ()
         if same is not None and (text := same.text_in(frame.raw)):
             self._misses = 0
             chunk, fields = same.chunk, same.fields
         else:
-            text = ""
-            with suppress(NotJson):
-                chunk = frame.value if frame.whole else None
+            text, chunk = "", frame.readable(self._evidence)
             if isinstance(chunk, dict):
                 self._find_model(chunk)
                 fields, text = self._learn(frame, chunk)
@@ -218,7 +213,7 @@ class ChatStreamRepair:
 
     def document(self, body: bytes) -> bytes:
         """A reply that came whole, repaired; as it came if nothing in it needs that."""
-        value = repairable(body, self._evidence)
+        value = Document(body).readable(self._evidence)
         if not isinstance(value, dict) or not isinstance(value.get("choices"), list):
             return body
         self._find_model(value)

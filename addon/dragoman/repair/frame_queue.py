@@ -49,8 +49,9 @@ from .scanner import Scanner
 
 MAX_CHOICES = 128
 """Choices of one reply that are read; others are forwarded as they are."""
-MAX_REMEMBERED = 100_000
-"""Calls, ids and indexes of one reply that are known: those of 20,000 calls, some 25 MB."""
+MAX_REMEMBERED = 5_000
+"""Calls, ids and indexes of one reply that are known, those of 1,000 calls; with elements of
+`tool_calls` beside another one."""
 MAX_AFTER_OPEN = 256
 """Frames that wait for an open one of another choice."""
 MAX_HELD = 16 * 1024
@@ -297,7 +298,7 @@ class FrameQueue:
         self._counts = ReplyCounts()
         self.choices = self._choices.values()
         self.waiting: list[WaitingFrame] = []
-        self._size = 0
+        self._size = self._beside = 0
         self.too_much = ""
         """What there is too much of, for an answer of an LLM; empty if there is not."""
         self.changed = False
@@ -354,7 +355,9 @@ class FrameQueue:
             choice.read(part, passages(delta))
             if natives and not whole:
                 part.natives = choice.natives.take(natives)
-                if sum(each.natives.remembered for each in self.choices) > MAX_REMEMBERED:
+                self._beside += len(natives) - 1
+                remembered = sum(each.natives.remembered for each in self.choices)
+                if remembered + self._beside > MAX_REMEMBERED:
                     self.too_much = "too many calls"
             part.changed = part.natives is not None and part.natives != natives
             if part.finish or whole:  # some hosts send "" for none

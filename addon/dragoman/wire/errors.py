@@ -159,7 +159,7 @@ def reports_error(frame: Frame) -> bool:
     if frame.is_error:
         return True
     try:
-        value = loads(frame.data or b"")
+        value = frame.value
     except NotJson:
         return False
     choices = value.get("choices") if isinstance(value, dict) else None

@@ -21,9 +21,8 @@ from .chat_delta import choices, lone_text, texts
 from .chat_text import reasoning
 from .errors import ErrorObject, read_error, unlisted
 from .json_codec import Json, NotJson, dumps, objects, string
-from .reply_bounds import TooMany, whole_value
 from .responses import DELTAS, is_event
-from .sse import Frame, is_event_stream, split
+from .sse import Document, Frame, is_event_stream, split
 from .usage import Counts, counts, merged
 
 MAX_TEXT = 4 * 1024 * 1024
@@ -291,8 +290,8 @@ class ReplyReader:
     def document(self, body: bytes) -> None:
         """A body that is no event stream."""
         try:
-            value = unlisted(whole_value(body)) if len(body) <= MAX_WHOLE else None
-        except (NotJson, TooMany):
+            value = unlisted(Document(body).value) if len(body) <= MAX_WHOLE else None
+        except NotJson:
             return
         if isinstance(value, dict):
             self._size = len(body)
