@@ -23,6 +23,7 @@ from ...repair.call_rule import rules_for
 from ...repair.declared_tools import DeclaredTools
 from ...repair.events import Arguments, LeftAsText, ScanEvent, Text
 from ...repair.formats.active import ActiveFormats
+from ...repair.pipeline import StreamRepair
 from ...repair.policy import Policy, note_piece
 from ...repair.scan_state import ReplyCounts
 from ...repair.scanner import Scanner
@@ -74,8 +75,8 @@ class Waiting:
     """How long that text is with it."""
 
 
-class NativeRepair(ABC):
-    """Repairs one stream (see `StreamRepair`).  `now` (seconds) is the time of its last event, if
+class NativeRepair(StreamRepair, ABC):
+    """Repairs one stream.  `now` (seconds) is the time of its last event, if
     that is ours, and is used for ids."""
 
     def __init__(
@@ -122,7 +123,7 @@ class NativeRepair(ABC):
         """What writes from now on: the first call is in `text`, and the client has not received
         what is `unsent`."""
 
-    def _pass(self, waiting: Waiting) -> None:  # noqa: B027
+    def _pass(self, waiting: Waiting) -> None:
         """This leaves as it came."""
 
     # The interface of `StreamRepair`
