@@ -28,7 +28,6 @@ from ..wire.chat_end import is_whole
 from ..wire.chat_text import (
     CONTENT,
     Passage,
-    by_passage,
     passages,
     rewritten,
     text_of_fields,
@@ -149,11 +148,13 @@ class Choice:
             rest = piece.text[: waits - piece.start]
             (first or current).add(self.policy.fields_of(piece, self.fields), rest)
         for part in self._parts:
-            for received, text in by_passage(piece.start, piece.text, part.came):
-                begins_before = piece.start < part.came[0].begin
-                ends_after = piece.start + len(piece.text) > part.end
-                part.stays |= begins_before or ends_after or piece.kind is not None
-                part.add(self.policy.fields_of(piece, received), text)
+            begins_before = piece.start < part.came[0].begin
+            ends_after = piece.start + len(piece.text) > part.end
+            for passage in part.came:
+                begin = passage.begin - piece.start
+                if text := piece.text[max(0, begin) : max(0, begin + len(passage.text))]:
+                    part.stays |= begins_before or ends_after or piece.kind is not None
+                    part.add(self.policy.fields_of(piece, passage.fields), text)
 
 
 Left = tuple[tuple[str, ...], str] | Delta
