@@ -91,7 +91,7 @@ class ChatStreamRepair(StreamRepair):
                     return out
         if text and choice is not None and self._fields and frame.raw.endswith(BLANK_LINE_ENDS):
             self._open_ended = False
-            queue.read_text(frame, choice, chunk, Passage(self._fields, text))
+            queue.read(frame, chunk, (choice, Passage(self._fields, text)))
         else:
             self._read(frame, frame.value if text else chunk)
         return self._give_up(queue.too_much) if queue.too_much else queue.leave()

@@ -328,22 +328,13 @@ class FrameQueue:
             self._choices[index] = choice
         return self._choices[index]
 
-    def read_text(self, frame: Frame, choice: Choice, chunk: Json, text: Passage) -> None:
-        """Read a frame that has one choice with one text, and nothing else (`lone_text`)."""
-        (value,) = chunk["choices"]
-        delta = value["delta"]
-        waiting = WaitingFrame(frame, chunk, says_more=bool(chunk.get("usage") or "role" in delta))
-        part = Part(waiting, choice, delta, finish=value.get("finish_reason"))
-        waiting.parts.append(part)
-        choice.read(part, [text])
-        choice.decide()
-        self.add(waiting)
-
-    def read(self, frame: Frame, chunk: Json) -> None:
-        """Read a frame with any choices."""
+    def read(self, frame: Frame, chunk: Json, alone: tuple[Choice, Passage] | None = None) -> None:
+        """Read a frame with any choices; or with one that has one text `alone` (`lone_text`), which
+        need not be that of this `chunk`."""
         waiting = WaitingFrame(frame, chunk)
         for position, value in enumerate(chunk["choices"]):
-            if (choice := self.choice_of(value, position)) is None:
+            choice = alone[0] if alone else self.choice_of(value, position)
+            if choice is None:
                 continue
             if len(frame.raw) <= MAX_METADATA:
                 choice.latest = {**chunk, "choices": [value]}
@@ -352,10 +343,10 @@ class FrameQueue:
             delta = message if whole else delta if isinstance(delta, dict) else {}
             part = Part(waiting, choice, delta, position, whole, value.get("finish_reason"))
             waiting.parts.append(part)
-            natives = array(delta.get("tool_calls"))
+            natives = [] if alone else array(delta.get("tool_calls"))
             if natives and whole:  # so is each of them, and what leaks may repeat one
                 part.natives = choice.natives.take_whole(natives)
-            choice.read(part, passages(delta))
+            choice.read(part, [alone[1]] if alone else passages(delta))
             if natives and not whole:
                 part.natives = choice.natives.take(natives)
                 self._beside += len(natives) - 1
@@ -366,6 +357,7 @@ class FrameQueue:
             if part.finish or whole:  # some hosts send "" for none
                 choice.finish(part, part.finish)
             choice.decide()
+            waiting.says_more = not alone or bool(chunk.get("usage") or "role" in delta)
         self.add(waiting)
 
     def add(self, waiting: WaitingFrame) -> None:
