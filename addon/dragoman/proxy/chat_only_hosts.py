@@ -127,7 +127,7 @@ class Hosts:
             self._store.remember(name, speaks.value)
 
     def forget_self_test(self) -> None:
-        """It has ended, and its upstream with it."""
+        """Forget the upstream of the self-test, which has ended."""
         for name in [name for name, (_, url) in self._known.items() if SELF_TEST in url]:
             del self._known[name]
 

@@ -170,7 +170,7 @@ def notes(lines: Iterable[str]) -> Page:
 
 
 def request_notes(exchange: Exchange) -> Page:
-    """What was done to a request, under a heading that says of which kind."""
+    """What was done to a request; the heading above says whether it was cured or converted."""
     return notes(note.removeprefix(f"{CURED} ") for note in exchange.evidence.request_lines())
 
 
