@@ -148,8 +148,8 @@ class Decisions:
         return auto and self.missing_decides(flow, response)
 
     def at_missing(self, flow: http.HTTPFlow, response: http.Response) -> bool:
-        """The host's whole answer has come.  Whether it says that there is no such address: the host
-        is bridged then."""
+        """The host's whole answer has come.  Whether it says that there is no such address, so that
+        the host is bridged."""
         decision, request = self.of(flow), flow.request
         if not self.missing_decides(flow, response) or names_something(request, response):
             return False

@@ -97,7 +97,7 @@ def block(text: str, limit: int = MAX_TEXT, *, mark: str = "  ") -> Page:
 
 def prose(text: str, mark: str, limit: int = MAX_TEXT) -> Page:
     """Text with long lines wrapped."""
-    lines = clean(cut(text, limit)).rstrip("\n").split("\n")
+    lines = (line.text for line in block(text, limit, mark=""))
     return [Line(f"{mark}{piece}".rstrip()) for line in lines for piece in _wrapped(line)]
 
 

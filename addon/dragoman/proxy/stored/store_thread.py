@@ -54,7 +54,7 @@ class StoreThread:
         self._hanging: Future[Any] | None = None
         """The call that took too long, and may still run."""
         self._pausing: asyncio.Future[None] | None = None
-        """One for all callers that wait: done when one of them has waited too long, and all fail."""
+        """Shared by all callers that wait: done when one has waited too long, and all fail."""
         self._thread = threading.Thread(target=self._serve, name="dragoman-store", daemon=True)
         self._thread.start()
 
