@@ -131,7 +131,7 @@ class History:
 
 def calls_of(message: Json) -> list[CallDelta]:
     found = map(read_delta, elements(message))
-    return [call for call in found if call and not call.silent]
+    return [call for call in found if call]
 
 
 def with_reasoning(

@@ -26,7 +26,7 @@ from ...repair.formats.active import ActiveFormats
 from ...repair.policy import Policy, note_piece
 from ...repair.scan_state import ReplyCounts
 from ...repair.scanner import Scanner
-from ...wire.json_codec import Json, NotJson
+from ...wire.json_codec import Json
 from ...wire.sse import Frame
 from .client_message import ClientMessage
 from .host_reader import HostReader, HostText, ItemAdded, ItemDone, Said, TextDelta, TextDone
@@ -128,7 +128,9 @@ class NativeRepair(ABC):
     # The interface of `StreamRepair`
 
     def feed(self, frame: Frame) -> list[Frame]:
-        self._take(Waiting(frame, event_in(frame, self._host.is_event)))
+        value = frame.readable(self._evidence)
+        is_event = isinstance(value, dict) and self._host.is_event(value)
+        self._take(Waiting(frame, value if is_event else None))
         waiting = max(len(self._waiting), len(self._deferred))
         if waiting > MAX_WAITING or self._bytes > MAX_WAITING_BYTES:
             held = self._undecided
@@ -307,12 +309,3 @@ class NativeRepair(ABC):
         sent = text.size - sum(len(said.delta) for said in of_text)
         before = text.after(sent)[: decided - sent]
         client.write(text, [*([Text(0, before)] if before else []), *pieces])
-
-
-def event_in(frame: Frame, is_event: Callable[[Json], bool]) -> Json | None:
-    """The event of a frame; None if the API has no such event."""
-    try:
-        event = frame.value if frame.whole else None
-    except NotJson:
-        return None
-    return event if isinstance(event, dict) and is_event(event) else None

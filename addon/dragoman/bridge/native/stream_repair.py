@@ -14,9 +14,8 @@ from ...repair.policy import Policy
 from ...repair.scanner import Scanner
 from ...wire.chat_end import error_frame
 from ...wire.json_codec import Json, dumps, string
-from ...wire.reply_bounds import repairable
 from ...wire.responses import TERMINALS
-from ...wire.sse import HEARTBEAT, Frame
+from ...wire.sse import HEARTBEAT, Document, Frame
 from .host_reader import HostReader, HostText, Said
 from .leaked_response import LeakedResponse
 from .native_repair import Client, End, NativeRepair, ScannedText, Waiting
@@ -37,7 +36,7 @@ class ResponsesStreamRepair(NativeRepair):
 
     def document(self, body: bytes) -> bytes:
         """It is read as the event that ends its stream."""
-        response = repairable(body, self._evidence)
+        response = Document(body).readable(self._evidence)
         if not isinstance(response, dict) or not isinstance(response.get("output"), list):
             return body
         kind = f"response.{response.get('status')}"
