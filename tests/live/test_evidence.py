@@ -94,7 +94,7 @@ def test_the_time_of_every_event_is_saved(saved: Saved) -> None:
     assert timing is not None
     assert [step.at for step in timing.steps] == sorted(step.at for step in timing.steps)
     assert timing.steps[-1].upstream == len(fixture_bytes(LEAKING))
-    assert len(timing.steps) > 20
+    assert len(timing.steps) > 3
     assert timing.ended >= timing.steps[-1].at >= 0.01 * 20
     assert timing.longest_silence >= 0.01
 
