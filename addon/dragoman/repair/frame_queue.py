@@ -101,6 +101,10 @@ class Choice:
             if events := self.scanner.feed(passage.text):
                 self._place(part, events)
 
+    def called(self, part: Part) -> None:
+        """A frame has a native call."""
+        self._place(part, self.scanner.not_alone())
+
     def finish(self, part: Part, reason: object) -> None:
         """A frame has the reason why the text has ended."""
         whole = is_whole(reason)
@@ -352,6 +356,8 @@ class FrameQueue:
             part = Part(waiting, choice, delta, position, whole, value.get("finish_reason"))
             waiting.parts.append(part)
             natives = array(delta.get("tool_calls"))
+            if natives:
+                choice.called(part)
             if natives and whole:  # so is each of them, and what leaks may repeat one
                 part.natives = choice.natives.take_whole(natives)
             choice.read(part, passages(delta))

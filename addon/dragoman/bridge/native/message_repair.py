@@ -120,7 +120,7 @@ class MessagesStreamRepair(NativeRepair):
         if undecided is not None and block is not None:
             if block.get("type") in api.TEXTS:
                 self._add_pieces(undecided, undecided.scanner.enter(api.BLOCK_START))
-            self._end_text(undecided.text.index, Scanner.close)
+            self._end_text(undecided.text.index, Scanner.end_before_more)
         super()._take(waiting)
 
     def _read(self, waiting: Waiting) -> None:
