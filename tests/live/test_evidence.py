@@ -64,13 +64,15 @@ def test_how_often_a_host_leaks_is_told_at_the_end_and_of_saved_flows(
 ) -> None:
     for body in (LEAKING, "clean_text", LEAKING):
         saved.chat.ask(body)
-    saved.flows()
+    saved.chat.ask(LEAKING, path="/v1/responses", request=RESPONSES)
+    assert len(saved.flows()) == 5, "with the question to the host, which is not counted"
     told = "leaked 4 (4 kimi_k2)"
     assert told in saved.proxy.log
     mitmdump = Path(sys.executable).with_name("mitmdump")
     command = [mitmdump, "-s", ADDON, "-nr", tmp_path / "flows", "--set", f"confdir={tmp_path}"]
     loaded = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert told in loaded.stdout
+    assert re.search(r"\bflows +4\n", loaded.stdout)
 
 
 def test_a_repaired_stream_is_saved_with_both_its_sides(saved: Saved) -> None:
