@@ -189,6 +189,13 @@ class HostReader:
 
     is_event = staticmethod(responses.is_event)
 
+    @staticmethod
+    def begun(event: Json) -> Json | None:
+        """The item that begins with an event."""
+        item = event.get("item")
+        is_begin = event["type"] == "response.output_item.added" and isinstance(item, dict)
+        return item if is_begin else None
+
     def __init__(self) -> None:
         self.response: Json | None = None
         """The first snapshot."""

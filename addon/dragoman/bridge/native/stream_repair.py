@@ -15,7 +15,7 @@ from ...repair.scanner import Scanner
 from ...wire.chat_end import error_frame
 from ...wire.json_codec import Json, dumps, string
 from ...wire.reply_bounds import repairable
-from ...wire.responses import TERMINALS
+from ...wire.responses import DELTAS, TERMINALS
 from ...wire.sse import HEARTBEAT, Frame
 from .host_reader import HostReader, HostText, Said
 from .leaked_response import LeakedResponse
@@ -50,18 +50,25 @@ class ResponsesStreamRepair(NativeRepair):
         if kind not in TERMINALS and kind != "error":
             return None
         self._ended = True
-        return Scanner.abandon if kind in ("error", "response.failed") else Scanner.close
+        if kind in ("error", "response.failed"):
+            return Scanner.abandon
+        return lambda scanner: scanner.close(whole=kind != "response.incomplete")
 
     def _must_defer(self, event: Json, undecided: ScannedText) -> bool:
-        """Whether this is about another item than the undecided text.  A native call ends a text
-        in which no call is open; where only white space after a call is undecided, any item."""
+        """Whether this is about another item than the undecided text, or about its end.  A native
+        call ends a text in which no call is open; where only white space after a call is undecided,
+        or no more of the text will come, any item."""
         text, index = undecided.text, self._reader.index_of(event)
-        if index is None or index == text.index:
+        if index is None:
             return False
-        if event["type"] != "response.output_item.added":
-            return True
-        item = event.get("item")
-        is_call = isinstance(item, dict) and string(item.get("type")).endswith("_call")
+        item = self._reader.begun(event)
+        if item is None:
+            return index != text.index or event["type"] not in DELTAS
+        about = [each.event for each in self._deferred if each.event]
+        is_over = any(self._reader.index_of(each) == text.index for each in about)
+        if index == text.index or is_over:
+            return False
+        is_call = string(item.get("type")).endswith("_call")
         rest = text.after(text.size - undecided.scanner.undecided)
         return not (rest.isspace() or (is_call and not undecided.scanner.in_call))
 
