@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -128,7 +129,7 @@ def test_other_formats_give_what_they_mean(model: str) -> None:
 
 @pytest.mark.parametrize(
     ("kinds", "calls"),
-    [(["reasoning", "text"], 1), (["text"], 1), (["reasoning"], 0)],
+    [(["reasoning", "text"], 1), (["text"], 1), (["reasoning"], 0), (["text", "text"], 1)],
 )
 @pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
 def test_json_alone_is_a_call_in_a_message_only(host: Host, kinds: list[str], calls: int) -> None:
@@ -142,6 +143,17 @@ def test_json_alone_is_a_call_in_a_message_only(host: Host, kinds: list[str], ca
         output = check_native(out)[-1]["response"]["output"]
         assert [item["type"] for item in output].count("function_call") == calls
         assert (out == stream) is (calls == 0)
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
+def test_a_call_that_a_limit_cuts_in_its_closing_tags_is_text(host: Host) -> None:
+    call = "<tool_call>\n<function=bash>\n<parameter=command>\nls\n<" + "/parameter>\n</function>"
+    asked: Json = dict(WITH_BASH, model="qwen3-coder")
+    asked["tools"] = [{"type": "function", **tool["function"]} for tool in asked["tools"]]
+    for size, cut_at in itertools.product((3, 500), (call.index("\n</p"), len(call) - 3)):
+        stream = host.stream([("text", cut(call[:cut_at], size))], model="qwen3-coder")
+        limited = stream.replace(b"response.completed", b"response.incomplete")
+        assert repaired(limited, asked) == limited
 
 
 @pytest.mark.parametrize(("model", "call", "shape", "calls"), EXAMPLES)
