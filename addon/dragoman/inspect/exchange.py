@@ -54,9 +54,9 @@ class Exchange:
     """As the upstream received it: it differs for bridged flows and cured requests."""
     upstream_reply: bytes = b""
     client_reply: bytes = b""
-    """Both with a `gap` where bytes are missing."""
+    """Both replies have a `gap` where bytes are missing."""
     client_path: str = ""
-    """Of a bridged flow: the client's path, with its query."""
+    """The client's path, with its query, of a bridged flow."""
     upstream_missing: int = 0
     """Bytes that were not kept."""
     client_missing: int = 0

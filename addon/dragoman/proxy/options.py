@@ -183,9 +183,8 @@ _OPTIONS = {
     ),
     "dragoman_store_max": _Option(
         "1g",
-        "How large a store may become. When it is full, the oldest responses go of the owner who "
-        "keeps another, if that one has more than an equal share, else of the owner who has the "
-        "most. Redis has a limit of its own.",
+        "How large a store may become. When it is full, the owner who has the most loses what was "
+        "not used for the longest time. Redis has a limit of its own.",
         _checked(_bytes, f"a number of bytes from 1 up, {_SIZE}", lambda size: size >= 1),
     ),
     "dragoman_keep": _Option(

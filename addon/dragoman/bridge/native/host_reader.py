@@ -190,11 +190,9 @@ class HostReader:
     is_event = staticmethod(responses.is_event)
 
     @staticmethod
-    def begun(event: Json) -> Json | None:
-        """The item that begins with an event."""
-        item = event.get("item")
-        is_begin = event["type"] == "response.output_item.added" and isinstance(item, dict)
-        return item if is_begin else None
+    def begins(event: Json) -> bool:
+        """Whether an item, or a part of one, begins with an event."""
+        return string(event["type"]).endswith(("item.added", "part.added"))
 
     def __init__(self) -> None:
         self.response: Json | None = None

@@ -20,7 +20,11 @@ class MessageReader:
     """Reads the events of one message.  An `index` is the host's of a block."""
 
     is_event = staticmethod(api.is_event)
-    begun = staticmethod(api.block_begun)
+
+    @staticmethod
+    def begins(event: Json) -> bool:
+        """Whether a block begins with an event."""
+        return api.block_begun(event) is not None
 
     def __init__(self) -> None:
         self.message: Json | None = None

@@ -23,15 +23,14 @@ from ...repair.call_rule import rules_for
 from ...repair.declared_tools import DeclaredTools
 from ...repair.events import Arguments, LeftAsText, ScanEvent, Text
 from ...repair.formats.active import ActiveFormats
+from ...repair.formats.json_alone import JSON_ALONE
 from ...repair.policy import Policy, note_piece
 from ...repair.scan_state import ReplyCounts
 from ...repair.scanner import Scanner
-from ...wire.json_codec import Json, NotJson
-from ...wire.messages import TEXTS
+from ...wire.json_codec import Json, string
 from ...wire.sse import Frame
 from .client_message import ClientMessage
 from .host_reader import (
-    TEXT_ITEMS,
     HostReader,
     HostText,
     ItemAdded,
@@ -47,7 +46,7 @@ MAX_WAITING = 16 * 1024
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 """Frames, and their bytes, that may wait: as many as what may be a call has characters, four to a
 frame."""
-_OF_TEXT = frozenset({*TEXT_ITEMS, *TEXTS})
+_THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
 End = Callable[[Scanner], list[ScanEvent]]
 Host = HostReader | MessageReader
 """Reads the host's events."""
@@ -105,7 +104,9 @@ class NativeRepair(ABC):
         """From the first leaked call on."""
         self._changed = False
         """Whether something of that has left."""
-        self._close: End = Scanner.close
+        self._answers = self._follows = False
+        """Whether there is an item that is no thought, and one before the latest."""
+        self._close: End = Scanner.end_before_more
         """How a text ends: otherwise after the event that says why the reply has."""
         self._ended = False
         """Whether the host has ended its reply, or sent an error."""
@@ -136,7 +137,9 @@ class NativeRepair(ABC):
     # The interface of `StreamRepair`
 
     def feed(self, frame: Frame) -> list[Frame]:
-        self._take(Waiting(frame, event_in(frame, self._host.is_event)))
+        value = frame.readable(self._evidence)
+        is_event = isinstance(value, dict) and self._host.is_event(value)
+        self._take(Waiting(frame, value if is_event else None))
         waiting = max(len(self._waiting), len(self._deferred))
         if waiting > MAX_WAITING or self._bytes > MAX_WAITING_BYTES:
             held = self._undecided
@@ -145,7 +148,7 @@ class NativeRepair(ABC):
             else:
                 self._evidence.note("gave up repair", "too much to hold back")
                 self._end_all(Scanner.abandon)
-                self._close = Scanner.close
+                self._close = Scanner.end_before_more
         return self._leave()
 
     @property
@@ -175,15 +178,12 @@ class NativeRepair(ABC):
     def _take(self, waiting: Waiting) -> None:
         self._waiting.append(waiting)
         self._bytes += len(waiting.frame.raw)
-        event, undecided = waiting.event, self._undecided
+        event = waiting.event
         if self._is_deferred(event):
             self._deferred.append(waiting)
             return
-        begun = self._host.begun(event) if event else None
-        if undecided is not None and begun is not None:
-            self._close = _before_text if begun.get("type") in _OF_TEXT else Scanner.close
+        if event is not None and self._host.begins(event):
             self._end_undecided()
-            self._close = Scanner.close
             self._read_deferred()
         self._read(waiting)
         self._read_deferred()
@@ -226,6 +226,8 @@ class NativeRepair(ABC):
         if isinstance(said, ItemAdded):
             for index in list(self._texts):
                 self._end_text(index, self._close)
+            self._follows |= self._answers
+            self._answers |= string(said.item.get("type")) not in _THOUGHTS
         elif isinstance(said, TextDone | ItemDone):
             self._end_text(said.index, self._close)
         waiting.said.append(said)
@@ -241,6 +243,7 @@ class NativeRepair(ABC):
         if scanned is None or scanned.text is not text:
             self._end_text(text.index, self._close)
             declared, model, formats = self._reading(text)
+            formats = formats.without(JSON_ALONE) if self._follows else formats
             scanner = Scanner(declared, rules_for(declared, model), formats, self._counts)
             scanned = self._texts[text.index] = ScannedText(text, scanner)
             scanner.passed(text.text[: text.size - len(delta)])
@@ -335,17 +338,3 @@ class NativeRepair(ABC):
             for said in waiting.said:
                 if not (isinstance(said, TextDelta) and said.text is besides):
                     client.say(said)
-
-
-def _before_text(scanner: Scanner) -> list[ScanEvent]:
-    """End a text that another follows: what is a call only if nothing does is none."""
-    return [*scanner.enter("next"), *scanner.close()]
-
-
-def event_in(frame: Frame, is_event: Callable[[Json], bool]) -> Json | None:
-    """The event of a frame; None if the API has no such event."""
-    try:
-        event = frame.value if frame.whole else None
-    except NotJson:
-        return None
-    return event if isinstance(event, dict) and is_event(event) else None

@@ -6,6 +6,8 @@ frame of another item than the undecided text is deferred.
 
 from __future__ import annotations
 
+from functools import partial
+
 from ...notes import Evidence
 from ...repair.declared_tools import DeclaredTools
 from ...repair.formats.active import ActiveFormats
@@ -13,10 +15,9 @@ from ...repair.formats.json_alone import JSON_ALONE
 from ...repair.policy import Policy
 from ...repair.scanner import Scanner
 from ...wire.chat_end import error_frame
-from ...wire.json_codec import Json, dumps, string
-from ...wire.reply_bounds import repairable
+from ...wire.json_codec import Json, dumps, objects, string
 from ...wire.responses import DELTAS, TERMINALS
-from ...wire.sse import HEARTBEAT, Frame
+from ...wire.sse import HEARTBEAT, Document, Frame
 from .host_reader import HostReader, HostText, Said
 from .leaked_response import LeakedResponse
 from .native_repair import Client, End, NativeRepair, ScannedText, Waiting
@@ -37,7 +38,7 @@ class ResponsesStreamRepair(NativeRepair):
 
     def document(self, body: bytes) -> bytes:
         """It is read as the event that ends its stream."""
-        response = repairable(body, self._evidence)
+        response = Document(body).readable(self._evidence)
         if not isinstance(response, dict) or not isinstance(response.get("output"), list):
             return body
         kind = f"response.{response.get('status')}"
@@ -46,29 +47,34 @@ class ResponsesStreamRepair(NativeRepair):
         return dumps(self._client.response) if isinstance(self._client, LeakedResponse) else body
 
     def _end_with(self, waiting: Waiting) -> End | None:
-        kind = waiting.event["type"] if waiting.event else ""
+        event = waiting.event or {}
+        kind, response = string(event.get("type")), event.get("response")
         if kind not in TERMINALS and kind != "error":
             return None
         self._ended = True
+        items = objects(response.get("output")) if isinstance(response, dict) else []
+        self._follows |= any(item.get("type") != "reasoning" for item in items[:-1])
         if kind in ("error", "response.failed"):
             return Scanner.abandon
-        return lambda scanner: scanner.close(whole=kind != "response.incomplete")
+        end = Scanner.end_before_more if self._follows else Scanner.close
+        return partial(end, whole=False) if kind == "response.incomplete" else end
 
     def _must_defer(self, event: Json, undecided: ScannedText) -> bool:
         """Whether this is about another item than the undecided text, or about its end.  A native
         call ends a text in which no call is open; where only white space after a call is undecided,
         or no more of the text will come, any item."""
-        text, index = undecided.text, self._reader.index_of(event)
+        text, index, kind = undecided.text, self._reader.index_of(event), event["type"]
         if index is None:
             return False
-        item = self._reader.begun(event)
-        if item is None:
-            return index != text.index or event["type"] not in DELTAS
+        if index == text.index:
+            return not (self._reader.begins(event) or kind in DELTAS)
+        if kind != "response.output_item.added":
+            return True
         about = [each.event for each in self._deferred if each.event]
-        is_over = any(self._reader.index_of(each) == text.index for each in about)
-        if index == text.index or is_over:
+        if any(self._reader.index_of(each) == text.index for each in about):
             return False
-        is_call = string(item.get("type")).endswith("_call")
+        item = event.get("item")
+        is_call = isinstance(item, dict) and string(item.get("type")).endswith("_call")
         rest = text.after(text.size - undecided.scanner.undecided)
         return not (rest.isspace() or (is_call and not undecided.scanner.in_call))
 

@@ -29,12 +29,12 @@ from ..http_headers import body_of
 from .reply_log import ReplyLog
 
 KEY = "dragoman"
-"""Of the flow's metadata."""
+"""The record's key in a flow's metadata."""
 MAX_NUMBER = 2.0**53
 """Seconds or bytes in a record: a larger number was not written by Dragoman."""
 T = TypeVar("T")
 _running: WeakKeyDictionary[Flow, FlowRecorder] = WeakKeyDictionary()
-"""Of the module, so that a script that is loaded anew finds them."""
+"""Kept by the module: a script that is loaded anew finds the records of flows that run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ class FlowRecorder:
 
     @property
     def _request_fields(self) -> dict[str, Any]:
-        """Of the flow's metadata."""
+        """What the flow's metadata has from the start: the client's request."""
         sent = self._client_request
         if sent is None:
             return {} if self.uncured is None else {"request": self.uncured}
@@ -259,7 +259,7 @@ def _counter(values: Iterable[object]) -> Counter[tuple[str, str]]:
 
 
 def _pairs(values: Iterable[object], kind: type[T]) -> dict[str, T]:
-    """Those that are a name and a value of this type."""
+    """The pairs of a name and a value of this type."""
     pairs = (value for value in values if isinstance(value, list | tuple) and len(value) == 2)
     return {name: v for name, v in pairs if isinstance(name, str) and isinstance(v, kind)}
 

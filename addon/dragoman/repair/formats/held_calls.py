@@ -63,6 +63,8 @@ class HeldCalls(LeakParser):
     ) -> None:
         super().__init__(match, header, start, tools)
         self._table = table
+        if table.header is not None:
+            self.header = table.header
         self._in_section = match.tool is None and table.header is None
         self._calls = 0
         """Calls that were meant."""
@@ -107,8 +109,7 @@ class HeldCalls(LeakParser):
                 text = bool(self.rest.strip())
                 self._events.append(NoHeader() if text else Dropped("empty section"))
             elif self._table.closing.match(self.rest):
-                self._events.append(Dropped("unfinished marker"))
-                self._at = len(self._buffer)
+                self._drop_rest()
             self._is_over = True
 
     # Outside of arguments
@@ -145,6 +146,7 @@ class HeldCalls(LeakParser):
         return self._read_tag(self._on_tag_in_section)
 
     def _on_tag_in_section(self, tag: Tag) -> None:
+        ends_call = tag.kind is TagKind.CALL_END or (self._in_section and tag.kind not in PARTS)
         if tag.kind is TagKind.CALL:
             self._at = tag.end
             self._begin_call(tag.name or "")
@@ -158,11 +160,7 @@ class HeldCalls(LeakParser):
             self._read = type(self)._read_end
         elif tag.kind is TagKind.SECTION and self._calls:
             self._is_over = True
-        elif tag.kind in PARTS:
-            self._text_follows()
-        elif tag.kind is TagKind.SECTION or (
-            self._calls and (self._in_section or tag.kind is TagKind.CALL_END)
-        ):
+        elif tag.kind is TagKind.SECTION or (self._calls and ends_call):
             self._at = tag.end
             self._events.append(Dropped(f"stray {tag.kind.value}"))
         else:
@@ -190,9 +188,9 @@ class HeldCalls(LeakParser):
     def _read_header(self) -> bool:
         if self._table.header is None:
             return self._read_tag(self._on_tag_of_call)
-        found = self._table.header.header_at(self._buffer, self._at)
-        if isinstance(found, bool):
-            return not found and self._refuse()
+        return super()._read_header()
+
+    def _begin(self, found: re.Match[str]) -> bool:
         self._name = found["name"]
         at = len(self._buffer[: found.start("follows")].rstrip())
         if found["follows"] == self._table.key_end:

@@ -20,20 +20,24 @@ from typing import Any, NamedTuple
 from ...wire.json_codec import dumps
 from ...wire.json_progress import JsonProgress
 from ..declared_tools import DeclaredTools
-from ..events import Arguments, CallEnd, Damaged, Dropped, Header
+from ..events import CallEnd, Damaged, Dropped, Header
 from ..schema import properties
 from .json_arguments import JsonArguments
 from .marker_set import HEADER_LIMIT, HeaderPattern, MarkerPattern
-from .protocol import WORD, CallArguments, LeakParser, MarkerMatch
+from .protocol import WORD, LeakParser, MarkerMatch
 from .value_types import read_json
 
-OBJECT = r"\s*+(?P<list>\[\s*+)?\{\s*+(?:(?P<double>\{)\s*+)?(?=[^\s{])"
-OBJECT_SO_FAR = r"\s*(?:\[\s*)?(?:\{\s*){0,2}"
+OBJECT = (
+    *(r"\s*+", r"(?P<list>\[\s*+)?+", r"\{", r"\s*+"),
+    *(r"(?:(?P<double>\{)\s*+)?+", r"(?=[^\s{])"),
+)
+"""With what a call begins."""
 _MEMBER = re.compile(r'\s*+(?:,\s*+)?(?:(?P<end>\})|"(?P<key>[^"\\]{1,64})"\s*:\s*+(?=\S))')
 _MEMBER_SO_FAR = re.compile(r'\s*+(?:,\s*+)?(?:"[^"\\]{0,64}+(?:"\s*+(?::\s*+)?)?)?\Z')
 _NAME = re.compile(rf'"(?P<name>{WORD})"')
 _NOT_BLANK = re.compile(r"\S")
 _NAME_SO_FAR = re.compile(rf'"(?:{WORD})?\Z')
+_SEMICOLON = re.compile(r"\s{0,64}+;\s{0,64}+")
 _BETWEEN = re.compile(rf"\s{{0,{HEADER_LIMIT - 1}}}(?P<what>[{{}}\],])")
 
 
@@ -59,8 +63,7 @@ class _Member(NamedTuple):
 class JsonCallsParser(LeakParser):
     """Parses from where the first object, or their list, begins."""
 
-    header = HeaderPattern(OBJECT, OBJECT_SO_FAR)
-    """With what a call begins."""
+    header = HeaderPattern.of(OBJECT)
     markers: MarkerPattern
     """A call that is not whole ends at one of these."""
 
@@ -70,32 +73,19 @@ class JsonCallsParser(LeakParser):
         self._begin_object()
 
     def _begin_object(self) -> None:
+        self._in_head = True
         self._name: str | None = None
         self._members: list[_Member] = []
         """Those that have been read, but for the name."""
-        self._called = False
-        """Whether its call has been given."""
         self._key = ""
         """That of the member whose value is read."""
         self._value = JsonProgress()
         self._pieces: list[str] = []
         """The text of that value."""
 
-    @property
-    def whole(self) -> bool:
-        return super().whole and self._called
-
-    def _read_header(self) -> bool:
-        found = self.header.header_at(self._buffer, self._at)
-        if isinstance(found, bool):
-            return not found and self._refuse()
-        return self._begin(found)
-
     def _begin(self, found: re.Match[str]) -> bool:
-        """A call begins where an object does."""
         self._in_list = self._in_list or found["list"] is not None
         self._doubled = found["double"] is not None
-        self._begin_object()
         self._at = found.end()
         self._read = type(self)._read_member
         return True
@@ -143,11 +133,11 @@ class JsonCallsParser(LeakParser):
         self._pieces.append(self._buffer[self._at : end])
         self._at = end
         if self._value.broken:
-            return self._end_object() if self._called else self._damage()
+            return self._damage() if self._in_head else self._end_object()
         if not self._value.complete:
             return False
         self._read = type(self)._read_member
-        if self._called:
+        if not self._in_head:
             self._events.append(Dropped("member of a call"))
             return True
         read = read_json("".join(self._pieces))
@@ -156,7 +146,7 @@ class JsonCallsParser(LeakParser):
 
     def _may_stream(self) -> bool:
         """Whether the value may be the arguments, and there are no others."""
-        if self._key not in _ARGUMENTS or self._name is None or self._called:
+        if self._key not in _ARGUMENTS or self._name is None or not self._in_head:
             return False
         declared = self._declared(self._name)
         words = (*_ARGUMENTS, *_OTHER_WORDS)
@@ -165,10 +155,6 @@ class JsonCallsParser(LeakParser):
     def _declared(self, name: str) -> AbstractSet[str]:
         """The names of the arguments that this tool declares."""
         return properties(self._tools.schema_of(name)).keys()
-
-    def _start_call(self, header: Header, arguments: CallArguments, at: int) -> bool:
-        self._called = True
-        return super()._start_call(header, arguments, at)
 
     def _damage(self, *, cut: bool = False) -> bool:
         """This is no call."""
@@ -187,7 +173,7 @@ class JsonCallsParser(LeakParser):
     def _end_unclosed(self) -> bool:
         """There is no member, and no end of the object either: its closing brace is missing, if it
         is followed by what may follow calls."""
-        if not self._called:
+        if self._in_head:
             closer = self._closer_at()
             if closer is not None and not closer[0]:
                 return False
@@ -198,7 +184,7 @@ class JsonCallsParser(LeakParser):
         return self._end_object()
 
     def _end_object(self) -> bool:
-        if not self._called and not self._call():
+        if self._in_head and not self._call():
             return self._damage()
         self._read = type(self)._read_between
         return True
@@ -213,14 +199,17 @@ class JsonCallsParser(LeakParser):
             return False
         usual = all(each.key in (*_ARGUMENTS, *_OF_THE_API) for each in self._members)
         form = "plain name" if usual else "arguments in members of other names"
-        self._events.append(Header(self._name, self._name, form=form))
-        self._events += [Arguments(arguments)] if arguments else []
-        self._events.append(CallEnd(valid=True, cut=False))
-        self._in_head, self._called = False, True
+        header = Header(self._name, self._name, form=form)
+        self._give_call(header, arguments, CallEnd(valid=True, cut=False))
         return True
 
     def _read_between(self) -> bool:
-        """What follows an object."""
+        """What follows an object, of which some models end each with a semicolon."""
+        found = _SEMICOLON.match(self._buffer, self._at) if self.closer else None
+        if found and self._buffer.startswith("{", found.end()):
+            self._at = found.end()
+        elif found and found.end() == len(self._buffer) and not self._ended:
+            return False
         if found := _BETWEEN.match(self._buffer, self._at):
             what = found["what"]
             if what == "," and self._doubled:
@@ -229,7 +218,7 @@ class JsonCallsParser(LeakParser):
                 return True
             if (what == "{" and self.closer) or (what == "," and self._in_list):
                 self._at += 0 if what == "{" else found.end() - self._at
-                self._in_head = True
+                self._begin_object()
                 self._read = type(self)._read_header
                 return True
             if what == "}" and (self._doubled or self.closer):
@@ -252,13 +241,13 @@ class JsonCallsParser(LeakParser):
         return tag_at(self._buffer, self._at, [tag for tag in (self.closer, bracket) if tag])
 
     def _finish(self) -> None:
-        if self._name is None or self._called:
+        if self._name is None or not self._in_head:
             super()._finish()
             return
         keys = [each.key for each in self._members] + ([self._key] if self._pieces else [])
         if all(key in (*_ARGUMENTS, *_OF_THE_API) for key in keys):
-            self._events += [Header(self._name, self._name), CallEnd(valid=False, cut=True)]
-            self._in_head, self._called = False, True
+            cut = CallEnd(valid=False, cut=True)
+            self._give_call(Header(self._name, self._name), "", cut)
             self._leave(len(self._buffer))
         else:
             self._damage(cut=True)

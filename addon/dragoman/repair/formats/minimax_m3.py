@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import re
 
+from .enclosed_json import OPEN
 from .held_calls import TaggedFormat
-from .hermes import OPEN
 from .marker_set import Run, begun, so_far, spelled
 from .tags import Spelling, TagKind, TagPattern, TagTable
 

@@ -28,7 +28,7 @@ from ..events import (
     ParseEvent,
     Text,
 )
-from .marker_set import MarkerPattern
+from .marker_set import HeaderPattern, MarkerPattern
 
 WORD = r"[A-Za-z0-9_.:/()@-]{1,128}"
 """The name of a tool in a header."""
@@ -182,10 +182,12 @@ class LeakParser:
     known.
 
     A format implements two methods, which read as much of the buffer as one decision needs:
-    `_read_header` where a call begins, and `_read_after` after one.  The arguments of an open
-    call are read by a `CallArguments`, which then has the buffer.
+    `_begin` after its `header`, and `_read_after` after a call.  The arguments of an open call are
+    read by a `CallArguments`, which then has the buffer.
     """
 
+    header: HeaderPattern
+    """What comes before the arguments of a call, or its first ones."""
     end_is_marked = True
     """Whether a call lacks something if its arguments are whole, and the text ends."""
     closer = ""
@@ -211,6 +213,11 @@ class LeakParser:
 
     def _read_header(self) -> bool:
         """Read where a call begins; False if more text is needed."""
+        found = self.header.header_at(self._buffer, self._at)
+        return not found and self._refuse() if isinstance(found, bool) else self._begin(found)
+
+    def _begin(self, found: re.Match[str]) -> bool:
+        """A call begins with this header."""
         raise NotImplementedError
 
     def _read_after(self) -> bool:
@@ -305,11 +312,18 @@ class LeakParser:
         elif self._in_head:
             self._refuse()
         else:
-            rest = self.rest.strip()
-            if rest.startswith(("</", "<｜")) or (rest and self.closer.startswith(rest)):
-                self._events.append(Dropped("unfinished marker"))
-                self._at = len(self._buffer)
+            if self._is_half_marker(self.rest.strip()):
+                self._drop_rest()
             self._is_over = True
+
+    def _is_half_marker(self, rest: str) -> bool:
+        """Whether the text has ended in a marker that follows calls."""
+        return rest.startswith(("</", "<｜")) or bool(rest and self.closer.startswith(rest))
+
+    def _drop_rest(self) -> None:
+        if self._at < len(self._buffer):
+            self._events.append(Dropped("unfinished marker"))
+            self._at = len(self._buffer)
 
     def _take_arguments(self, arguments: CallArguments) -> None:
         for event in arguments.take():
@@ -331,6 +345,11 @@ class LeakParser:
         self._events.append(NoHeader())
         self._is_over = True
         return True
+
+    def _give_call(self, header: Header, arguments: str, end: CallEnd) -> None:
+        """All of a call was read at once."""
+        self._events += [header, *([Arguments(arguments)] if arguments else []), end]
+        self._in_head = False
 
     def _start_call(self, header: Header, arguments: CallArguments, at: int) -> bool:
         """A call begins, and its arguments at this place in the buffer."""
