@@ -11,7 +11,6 @@ import re
 
 from ..declared_tools import DeclaredTools
 from ..events import Header
-from .json_arguments import JsonArguments
 from .json_calls import OBJECT, JsonCallsParser
 from .marker_set import (
     BLANKS,
@@ -57,7 +56,7 @@ class MistralParser(JsonCallsParser):
         if match.name == _ARGS and not header:
             self._refuse()
         elif header:
-            self._start_call(Header(header, f"{header}{_ARGS}"), JsonArguments(_MARKERS), 0)
+            self._start_json(Header(header), 0)
 
     @property
     def in_header(self) -> bool:
@@ -70,10 +69,8 @@ class MistralParser(JsonCallsParser):
         if not found["name"]:
             return super()._begin(found)
         self._named_before = True
-        at = found.start("follows")
-        literal = self._buffer[self._at : at].strip()
-        header = Header(found["name"], literal, found["id"] or "")
-        return self._start_call(header, JsonArguments(_MARKERS), at)
+        header = Header(found["name"], call_id=found["id"] or "")
+        return self._start_json(header, found.start("follows"))
 
     def _read_after(self) -> bool:
         return self._leave(self._at) if self._named_before else super()._read_after()
