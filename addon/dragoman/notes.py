@@ -39,7 +39,8 @@ class Evidence:
     forms: Counter[tuple[str, str]] = field(default_factory=Counter)
     """These calls by their format, and how their name was found."""
     refused_calls: int = 0
-    """Those whose arguments are not JSON, or refused by their tool's schema."""
+    """Calls whose arguments are not JSON, or refused by their tool's schema: those that repair
+    made, and when the reply has ended those of the host's own."""
     notes: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often something was done: (what was done, to what)."""
     of_request: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -128,8 +129,6 @@ class TurnFacts:
 
     upstream: ReplyFacts = ReplyFacts()
     client: ReplyFacts = ReplyFacts()
-    refused_calls: int = 0
-    """Native calls whose arguments their tool refuses: a figure by which people choose a host."""
 
     @property
     def model(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.native.message_repair import MAX_WAITING
+from dragoman.bridge.native.native_repair import MAX_WAITING
 from dragoman.bridge.native.reply_repair import stage_for, tools_of
 from dragoman.notes import Evidence
 from dragoman.repair.pipeline import RepairPipeline

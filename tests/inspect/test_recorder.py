@@ -71,7 +71,7 @@ def test_a_flow_that_was_saved_while_it_ran_has_its_request_alone() -> None:
     exchange = read(loaded(flow))
     assert (exchange.unfinished, exchange.outcome) == (True, RUNNING)
     assert (exchange.job, exchange.client_request) == ("bridge", SENT.body)
-    assert not (exchange.upstream_reply or exchange.calls or exchange.timing)
+    assert not (exchange.upstream_reply or exchange.evidence.calls or exchange.timing)
 
 
 def test_of_damaged_calls_and_options_the_sound_ones_are_read() -> None:
@@ -80,5 +80,16 @@ def test_of_damaged_calls_and_options_the_sound_ones_are_read() -> None:
     flow.metadata[KEY]["calls"] += [["x"], ["y", "1"], [2, 2], [[], 1], "zz", None, ["read", 2]]
     flow.metadata[KEY]["options"] |= {"dragoman_log": 3, "dragoman_keep": "20"}
     exchange = read(loaded(flow))
-    assert exchange.calls == {"bash": 1, "read": 2}
+    assert exchange.evidence.calls == {"bash": 1, "read": 2}
     assert exchange.options == {"dragoman_repair": "on", "dragoman_keep": "20"}
+
+
+def test_the_words_that_an_earlier_version_recorded_are_read() -> None:
+    flow = tflow.tflow(resp=True)
+    recorded(flow, None).end(flow)
+    del flow.metadata[KEY]["tools"]
+    flow.metadata[KEY] |= {"told": ["dropped x", "joined ×2"], "told_request": ["cured: y"]}
+    exchange = read(loaded(flow))
+    assert exchange.has_tools is None
+    assert exchange.evidence.request_lines() == ["cured: y"]
+    assert exchange.evidence.reply_lines() == ["dropped x", "joined ×2"]

@@ -82,8 +82,8 @@ def test_a_repaired_stream_is_saved_with_both_its_sides(saved: Saved) -> None:
     assert exchange.client_reply == received
     assert exchange.upstream_reply == fixture_bytes(LEAKING)
     assert (exchange.job, exchange.status) == ("repair", 200)
-    assert exchange.calls == {"bash": 1, "read": 1}
-    assert any(line.startswith("repaired bash") for line in exchange.reply_notes)
+    assert exchange.evidence.calls == {"bash": 1, "read": 1}
+    assert any(line.startswith("repaired bash") for line in exchange.evidence.reply_lines())
     assert (exchange.upstream_missing, exchange.client_missing) == (0, 0)
     assert flow.marked == ":wrench:"
 
@@ -196,7 +196,7 @@ def test_a_request_that_is_refused_is_told(plain_upstream: Upstream, tmp_path: P
     assert saved.chat.ask(LEAKING, path="/v1/responses", request=request).status == 400
     (flow,) = saved.flows()
     assert flow.comment.startswith("✗ refused by Dragoman: 'background' needs")
-    assert any("background" in line for line in exchanged(flow).request_notes)
+    assert any("background" in line for line in exchanged(flow).evidence.request_lines())
 
 
 def test_a_failure_of_a_repaired_host_leaves_a_line(

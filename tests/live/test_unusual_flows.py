@@ -147,7 +147,7 @@ def test_bridged_flows_that_are_replayed_from_a_file_are_bridged_again(
     path, submitted = f"/v1/responses/{waits['id']}/submit_tool_outputs", {"tool_outputs": outputs}
     saved.chat.ask("turn", path=path, request=submitted | {"stream": True}, headers=headers)
     flows = saved.flows()[-2:]
-    assert "continued with 4 items from the store" in exchanged(flows[0]).request_notes
+    assert "continued with 4 items from the store" in exchanged(flows[0]).evidence.request_lines()
     with (tmp_path / "two").open("wb") as file:
         for flow in flows:
             FlowWriter(file).add(flow)
@@ -250,4 +250,4 @@ def test_metadata_that_others_wrote_is_not_trusted() -> None:
             flow.metadata["dragoman"] = {"missing": [0, 0, 0], key: value}
             exchange = exchange_of(flow)
             assert exchange is not None
-            json.dumps([exchange.reply_notes, dict(exchange.calls)])
+            json.dumps([exchange.evidence.reply_lines(), exchange.evidence.calls])

@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .outcome import Job, Outcome
+from ..notes import Evidence, TurnFacts
+from ..wire.reply_reader import read_reply
+from .outcome import Job, Outcome, outcome_of
 
 Side = Literal["upstream", "client"]
 
@@ -65,12 +67,25 @@ class Exchange:
     status: int = 200
     error: str = ""
     """How a connection broke off, in mitmproxy's words."""
-    request_notes: tuple[str, ...] = ()
-    """Evidence on the request: what was dropped, renamed …"""
-    reply_notes: tuple[str, ...] = ()
-    calls: Mapping[str, int] = field(default_factory=dict)
-    """Repaired calls, by name."""
+    evidence: Evidence = field(default_factory=Evidence)
+    """What was done."""
+    has_tools: bool | None = None
+    """Whether its request declared tools; None where its evidence was not recorded, or only in
+    words, as by an earlier Dragoman."""
     timing: Timing | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     """The options in force, by name; ``dragoman_repair`` is ``on`` or ``off`` for this flow,
     ``dragoman_dialect`` the chosen dialect."""
+
+    @property
+    def facts(self) -> TurnFacts:
+        """What the bytes of both sides say."""
+        upstream = read_reply(self.upstream_reply).facts
+        same = self.client_reply == self.upstream_reply
+        return TurnFacts(upstream, upstream if same else read_reply(self.client_reply).facts)
+
+    def outcome_by(self, facts: TurnFacts) -> Outcome:
+        """As it was recorded, else by its facts: an earlier Dragoman recorded none."""
+        broken = "connection broken" if self.error else ""
+        evidence, status = self.evidence, self.status
+        return self.outcome or outcome_of(facts, evidence, status=status, broken=broken)

@@ -164,7 +164,7 @@ class Stats:
             if has_tools and turn.upstream.parsed:
                 self._count("tool_turns", *pair)
                 self._count("calls", *pair, by=len(turn.client.calls))
-                self._count("refused_calls", *pair, by=evidence.refused_calls + turn.refused_calls)
+                self._count("refused_calls", *pair, by=evidence.refused_calls)
                 self._count("silent_turns", *pair, by=outcome.ending == "empty")
                 for leaked_as, number in evidence.leaked.items():
                     self._count("leaked_calls", *pair, leaked_as, by=number)

@@ -22,7 +22,7 @@ from mitmproxy import ctx, exceptions, http
 from mitmproxy.proxy.mode_specs import RegularMode, ReverseMode
 
 from ..repair.formats.kimi_k2 import section
-from ..wire.sse import split
+from ..wire.reply_reader import read_reply
 from .chat_only_hosts import Hosts
 from .http_headers import EVENT_STREAM
 from .observe.commands import typed_command
@@ -138,27 +138,10 @@ def _verdict(job: str, status: int, reply: bytes) -> str:
         return "not tested: this proxy asks for a password (proxyauth)"
     if status != 200:
         return f"FAILED: HTTP {status}; {option} is {getattr(ctx.options, option)!r}"
-    if _has_call(reply):
+    calls = [(name, json.loads(arguments)) for name, arguments in read_reply(reply).calls]
+    if calls == [(_TOOL, _ARGUMENTS)]:
         return "works: the leaked call arrived as a call"
     return f"FAILED: the call arrived as text; see the flow, and {option}"
-
-
-def _has_call(reply: bytes) -> bool:
-    """Whether a stream of chunks, or of Responses events, has the call."""
-    name = arguments = ""
-    for frame in split(reply):
-        if not frame.data or frame.data == b"[DONE]":
-            continue
-        event, calls = json.loads(frame.data), []
-        if "choices" in event:
-            deltas = event["choices"][0]["delta"].get("tool_calls", ())
-            calls = [call["function"] for call in deltas]
-        elif event["type"] == "response.output_item.done":
-            calls = [event["item"]]
-        for call in calls:
-            name += call.get("name", "")
-            arguments += call.get("arguments", "")
-    return name == _TOOL and json.loads(arguments or "null") == _ARGUMENTS
 
 
 def _leak() -> bytes:

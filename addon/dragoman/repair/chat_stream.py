@@ -149,7 +149,6 @@ class ChatStreamRepair:
         if taken and not changes:
             return [frame]
         self._queue.changed = True
-        sent = []
         if taken:  # else its call is held
             same, call = self._same, calls.repaired if in_call else 0
             if in_call:
@@ -160,19 +159,20 @@ class ChatStreamRepair:
                 delta: Json = {"content": taken}
                 if in_call:
                     delta = {"tool_calls": [more_arguments(calls.latest.index, taken)]}
-                new = encode_chunk(with_delta(chunk, delta), frame.other_lines)
+                new = encode_chunk(with_delta(chunk, delta, keeps_usage=True), frame.other_lines)
                 if same is not None:
                     same.replace(new, taken, call)
             if self._only is not None and in_call:
                 new.only = CallDelta(calls.latest.index, "", "", taken)
             elif self._only is not None:
                 new.only = "text", taken
-            sent.append(new)
+            new.counted = frame.counted
+            return [new]
         if chunk.get("usage"):
-            rest = encode_chunk(without_text_of(chunk, fields), b"" if sent else frame.other_lines)
+            rest = encode_chunk(without_text_of(chunk, fields), frame.other_lines)
             rest.counted = frame.counted
-            sent.append(rest)
-        return sent
+            return [rest]
+        return []
 
     def _continue_native(
         self, frame: Frame, choice: Choice, chunk: Json, _: tuple[str, ...], text: str

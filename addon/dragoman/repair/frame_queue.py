@@ -471,13 +471,21 @@ def read_call(delta: Json) -> CallDelta | None:
     return None if call is None or call.silent else call
 
 
-def with_delta(chunk: Json, delta: Json, finish: str | None = None, *, position: int = 0) -> Json:
+def with_delta(
+    chunk: Json,
+    delta: Json,
+    finish: str | None = None,
+    *,
+    position: int = 0,
+    keeps_usage: bool = False,
+) -> Json:
     """A chunk with the metadata of another one, of one of its choices."""
     value = {**chunk["choices"][position], "delta": delta, "finish_reason": finish}
-    value.pop("usage", None)
     value.pop("message", None)
+    if not keeps_usage:
+        value.pop("usage", None)
     new = {**chunk, "choices": [_without_logprobs(value)]}
-    if new.get("usage") is not None:
+    if not keeps_usage and new.get("usage") is not None:
         del new["usage"]
     return new
 

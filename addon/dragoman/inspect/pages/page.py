@@ -171,7 +171,7 @@ def notes(lines: Iterable[str]) -> Page:
 
 def request_notes(exchange: Exchange) -> Page:
     """What was done to a request, under a heading that says of which kind."""
-    return notes(note.removeprefix(f"{CURED} ") for note in exchange.request_notes)
+    return notes(note.removeprefix(f"{CURED} ") for note in exchange.evidence.request_lines())
 
 
 def stats_page(rows: list[list[str]]) -> Page:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
@@ -94,14 +95,18 @@ class FlowRecorder:
     def kept(self) -> dict[str, Any]:
         """What the flow's metadata has of the record when it has ended; at any time."""
         upstream, client, steps = self.reply.upstream, self.reply.client, self.reply.steps
+        evidence = self.evidence
         return {
             "job": self.job,
             "outcome": [self.outcome.ending, self.outcome.what],
-            # The names of these two are those in files of flows that were saved before.
-            "told_request": self.evidence.request_lines(),
-            "told": self.evidence.reply_lines(),
-            # A file of flows keeps the order of a list only.
-            "calls": [[name, count] for name, count in self.evidence.calls.items()],
+            # The names of these two are those in files of flows that were saved before.  A file
+            # keeps the order of a list only.
+            "told_request": _counts(evidence.of_request),
+            "told": _counts(evidence.notes - evidence.of_request),
+            "calls": [[name, count] for name, count in evidence.calls.items()],
+            "forms": _counts(evidence.forms),
+            "refused": evidence.refused_calls,
+            "tools": bool(self.tools),
             "options": dict(self.options),
             "signed": self.signed,
             "missing": [upstream.missing, client.missing],
@@ -181,9 +186,8 @@ def exchange_of(flow: Flow) -> Exchange | None:
         outcome=RUNNING if unfinished else outcome,
         status=status,
         error=flow.error.msg if flow.error else "",
-        request_notes=tuple(map(str, kept.get("told_request", ()))),
-        reply_notes=tuple(map(str, kept.get("told", ()))),
-        calls=_pairs(kept.get("calls", ()), int),
+        evidence=_evidence(kept),
+        has_tools=kept.get("tools"),
         timing=_timing(kept.get("steps"), kept.get("ended")),
         options=_pairs(kept.get("options", {}).items(), str),
     )
@@ -210,8 +214,12 @@ def _is_sound(name: str, value: object) -> bool:
             return True
         case "ended", [float(), float()]:
             return True
-        case ("told_request" | "told" | "calls", [*_]) | ("options", {}):
+        case ("told_request" | "told" | "calls" | "forms", [*_]) | ("options", {}):
             return True
+        case ("tools", bool()):
+            return True
+        case "refused", int():
+            return 0 <= value <= MAX_NUMBER
         case "signed", [str(), str()]:
             return True
         case "job", _:
@@ -221,6 +229,33 @@ def _is_sound(name: str, value: object) -> bool:
         case "missing", [int() as upstream, int() as client, *_]:
             return min(upstream, client) >= 0
     return False
+
+
+def _evidence(kept: Mapping[str, Any]) -> Evidence:
+    of_request = _counter(kept.get("told_request", ()))
+    return Evidence(
+        calls=Counter(_pairs(kept.get("calls", ()), int)),
+        forms=_counter(kept.get("forms", ())),
+        refused_calls=kept.get("refused", 0),
+        notes=of_request + _counter(kept.get("told", ())),
+        of_request=of_request,
+    )
+
+
+def _counts(counter: Counter[tuple[str, str]]) -> list[list[Any]]:
+    return [[*names, count] for names, count in counter.items()]
+
+
+def _counter(values: Iterable[object]) -> Counter[tuple[str, str]]:
+    """What `_counts` gave.  An earlier Dragoman recorded the words."""
+    counter: Counter[tuple[str, str]] = Counter()
+    for value in values:
+        match value:
+            case [str() as one, str() as other, int() as count] if 0 < count <= MAX_NUMBER:
+                counter[one, other] += count
+            case str():
+                counter[value, ""] += 1
+    return counter
 
 
 def _pairs(values: Iterable[object], kind: type[T]) -> dict[str, T]:
