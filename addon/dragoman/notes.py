@@ -47,8 +47,8 @@ class Evidence:
     """The notes on the request."""
 
     def note(self, what: str, detail: str = "", count: int = 1) -> None:
-        """Record e.g. ``note("dropped", "tool web_search")``."""
-        key = printable(what), printable(detail)
+        """Record e.g. ``note("dropped", "tool web_search")``; `what` is our own word."""
+        key = what, printable(detail)
         if key not in self.notes and len(self.notes) >= MAX_KINDS:
             key = key[0], OTHERS
         self.notes[key] += count

@@ -147,14 +147,12 @@ def _verdict(job: str, status: int, reply: bytes) -> str:
 def _leak() -> bytes:
     """A stream with a leaked call, cut into pieces of a few characters."""
     text = section(f"functions.{_TOOL}:0", json.dumps(_ARGUMENTS))
-    deltas: list[tuple[dict[str, Any], str | None]] = [({"role": "assistant", "content": ""}, None)]
-    deltas += [({"content": text[at : at + 7]}, None) for at in range(0, len(text), 7)]
-    deltas.append(({}, "stop"))
-    frames = []
-    for delta, reason in deltas:
-        choice = {"index": 0, "delta": delta, "finish_reason": reason}
-        frames.append(f"data: {json.dumps(_CHUNK | {'choices': [choice]})}\n\n")
-    return "".join([*frames, "data: [DONE]\n\n"]).encode()
+    deltas: list[dict[str, str]] = [{"role": "assistant", "content": ""}]
+    deltas += [{"content": text[at : at + 7]} for at in range(0, len(text), 7)]
+    choices: list[Any] = [{"index": 0, "delta": each, "finish_reason": None} for each in deltas]
+    choices.append({"index": 0, "delta": {}, "finish_reason": "stop"})
+    chunks = [json.dumps(_CHUNK | {"choices": [choice]}) for choice in choices]
+    return "".join(f"data: {data}\n\n" for data in [*chunks, "[DONE]"]).encode()
 
 
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -16,14 +16,14 @@ from ...repair.policy import Policy
 from ...repair.scanner import Scanner
 from ...wire import messages as api
 from ...wire.chat_end import is_whole
+from ...wire.errors import reports_error
 from ...wire.json_codec import Json, dumps, objects, string
 from ...wire.messages import Blocks
-from ...wire.reply_bounds import repairable
-from ...wire.sse import Frame
+from ...wire.sse import Document, Frame
 from .client_message import ClientMessage
 from .host_reader import HostText, ItemAdded, ItemDone, Said, TextDelta
 from .message_reader import MessageReader
-from .native_repair import Client, End, NativeRepair, ScannedText, Waiting, event_in
+from .native_repair import Client, End, NativeRepair, ScannedText, Waiting
 
 MAX_WORDLESS = 64
 """Frames in a row that wait for the first word of a block."""
@@ -81,7 +81,7 @@ class MessagesStreamRepair(NativeRepair):
 
     def document(self, body: bytes) -> bytes:
         """It is read as the events by which it would have been streamed."""
-        message = repairable(body, self._evidence)
+        message = Document(body).readable(self._evidence)
         if not isinstance(message, dict) or not api.is_message(message):
             return body
         blocks, ends = Blocks(), message
@@ -97,8 +97,7 @@ class MessagesStreamRepair(NativeRepair):
     def _end_with(self, waiting: Waiting) -> End | None:
         event = waiting.event
         if event is None:
-            error = event_in(waiting.frame, lambda value: value.get("type") == "error")
-            self._ended |= waiting.frame.is_error or error is not None
+            self._ended |= reports_error(waiting.frame)
             return Scanner.abandon if self._ended else None
         if event["type"] == api.MESSAGE_STOP:
             self._ended = True
@@ -121,7 +120,7 @@ class MessagesStreamRepair(NativeRepair):
         if undecided is not None and block is not None:
             if block.get("type") in api.TEXTS:
                 self._add_pieces(undecided, undecided.scanner.enter(api.BLOCK_START))
-            self._end_text(undecided.text.index, Scanner.close)
+            self._end_text(undecided.text.index, Scanner.end_before_more)
         super()._take(waiting)
 
     def _read(self, waiting: Waiting) -> None:

@@ -23,10 +23,11 @@ from ...repair.call_rule import rules_for
 from ...repair.declared_tools import DeclaredTools
 from ...repair.events import Arguments, LeftAsText, ScanEvent, Text
 from ...repair.formats.active import ActiveFormats
+from ...repair.formats.json_alone import JSON_ALONE
 from ...repair.policy import Policy, note_piece
 from ...repair.scan_state import ReplyCounts
 from ...repair.scanner import Scanner
-from ...wire.json_codec import Json, NotJson
+from ...wire.json_codec import Json, string
 from ...wire.sse import Frame
 from .client_message import ClientMessage
 from .host_reader import HostReader, HostText, ItemAdded, ItemDone, Said, TextDelta, TextDone
@@ -38,6 +39,7 @@ MAX_WAITING_BYTES = 64 * 1024 * 1024
 """Frames, and their bytes, that may wait: as many as what may be a call has characters, four to a
 frame."""
 End = Callable[[Scanner], list[ScanEvent]]
+_THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
 
 
 Host = HostReader | MessageReader
@@ -100,6 +102,8 @@ class NativeRepair(ABC):
         """From the first leaked call on."""
         self._changed = False
         """Whether something of that has left."""
+        self._answers = self._follows = False
+        """Whether there is an item that is no thought, and one before the latest."""
         self._ended = False
         """Whether the host has ended its reply, or sent an error."""
 
@@ -128,7 +132,9 @@ class NativeRepair(ABC):
     # The interface of `StreamRepair`
 
     def feed(self, frame: Frame) -> list[Frame]:
-        self._take(Waiting(frame, event_in(frame, self._host.is_event)))
+        value = frame.readable(self._evidence)
+        is_event = isinstance(value, dict) and self._host.is_event(value)
+        self._take(Waiting(frame, value if is_event else None))
         waiting = max(len(self._waiting), len(self._deferred))
         if waiting > MAX_WAITING or self._bytes > MAX_WAITING_BYTES:
             held = self._undecided
@@ -201,9 +207,11 @@ class NativeRepair(ABC):
             return
         if isinstance(said, ItemAdded):
             for index in list(self._texts):
-                self._end_text(index, Scanner.close)
+                self._end_text(index, Scanner.end_before_more)
+            self._follows |= self._answers
+            self._answers |= string(said.item.get("type")) not in _THOUGHTS
         elif isinstance(said, TextDone | ItemDone):
-            self._end_text(said.index, Scanner.close)
+            self._end_text(said.index, Scanner.close if self._ended else Scanner.end_before_more)
         waiting.said.append(said)
         if self._client is not None:
             self._client.say(said)
@@ -217,6 +225,7 @@ class NativeRepair(ABC):
         if scanned is None or scanned.text is not text:
             self._end_text(text.index, Scanner.close)
             declared, model, formats = self._reading(text)
+            formats = formats.without(JSON_ALONE) if self._follows else formats
             scanner = Scanner(declared, rules_for(declared, model), formats, self._counts)
             before = text.size - len(delta)
             scanned = self._texts[text.index] = ScannedText(text, scanner, before)
@@ -307,12 +316,3 @@ class NativeRepair(ABC):
         sent = text.size - sum(len(said.delta) for said in of_text)
         before = text.after(sent)[: decided - sent]
         client.write(text, [*([Text(0, before)] if before else []), *pieces])
-
-
-def event_in(frame: Frame, is_event: Callable[[Json], bool]) -> Json | None:
-    """The event of a frame; None if the API has no such event."""
-    try:
-        event = frame.value if frame.whole else None
-    except NotJson:
-        return None
-    return event if isinstance(event, dict) and is_event(event) else None

@@ -13,14 +13,15 @@ from ...repair.formats.json_alone import JSON_ALONE
 from ...repair.policy import Policy
 from ...repair.scanner import Scanner
 from ...wire.chat_end import error_frame
-from ...wire.json_codec import Json, dumps, string
-from ...wire.reply_bounds import repairable
+from ...wire.json_codec import Json, dumps, objects, string
 from ...wire.responses import TERMINALS
-from ...wire.sse import HEARTBEAT, Frame
+from ...wire.sse import HEARTBEAT, Document, Frame
 from .host_reader import HostReader, HostText, Said
 from .leaked_response import LeakedResponse
 from .native_repair import Client, End, NativeRepair, ScannedText, Waiting
 from .request_tools import RequestTools
+
+_BEGINS = ("response.output_item.added", "response.content_part.added")
 
 
 class ResponsesStreamRepair(NativeRepair):
@@ -37,7 +38,7 @@ class ResponsesStreamRepair(NativeRepair):
 
     def document(self, body: bytes) -> bytes:
         """It is read as the event that ends its stream."""
-        response = repairable(body, self._evidence)
+        response = Document(body).readable(self._evidence)
         if not isinstance(response, dict) or not isinstance(response.get("output"), list):
             return body
         kind = f"response.{response.get('status')}"
@@ -46,17 +47,30 @@ class ResponsesStreamRepair(NativeRepair):
         return dumps(self._client.response) if isinstance(self._client, LeakedResponse) else body
 
     def _end_with(self, waiting: Waiting) -> End | None:
-        kind = waiting.event["type"] if waiting.event else ""
+        event = waiting.event or {}
+        kind, response = string(event.get("type")), event.get("response")
         if kind not in TERMINALS and kind != "error":
             return None
         self._ended = True
-        return Scanner.abandon if kind in ("error", "response.failed") else Scanner.close
+        items = objects(response.get("output")) if isinstance(response, dict) else []
+        self._follows |= any(item.get("type") != "reasoning" for item in items[:-1])
+        if kind in ("error", "response.failed"):
+            return Scanner.abandon
+        return Scanner.end_before_more if self._follows else Scanner.close
+
+    def _take(self, waiting: Waiting) -> None:
+        undecided, event = self._undecided, waiting.event or {}
+        if undecided is not None and undecided.scanner.alone and event.get("type") in _BEGINS:
+            self._end_text(undecided.text.index, Scanner.end_before_more)
+        super()._take(waiting)
 
     def _must_defer(self, event: Json, undecided: ScannedText) -> bool:
         """Whether this is about another item than the undecided text.  A native call ends a text
         in which no call is open; where only white space after a call is undecided, any item."""
         text, index = undecided.text, self._reader.index_of(event)
-        if index is None or index == text.index:
+        if index == text.index:  # JSON may be a call, if its item is the last
+            return undecided.scanner.alone and string(event["type"]).endswith(".done")
+        if index is None:
             return False
         if event["type"] != "response.output_item.added":
             return True

@@ -108,15 +108,6 @@ class FormatChoice:
         return cls(tuple(each for each in FORMATS if each.name in names))
 
     @property
-    def words(self) -> str:
-        """The inverse of `of`."""
-        if self.formats is None:
-            return "auto"
-        if self.formats == FORMATS:
-            return "all"
-        return ",".join(dict.fromkeys(each.name for each in self.formats))
-
-    @property
     def widest(self) -> ActiveFormats:
         """All that may be looked for, whatever the model."""
         return active(FORMATS if self.formats is None else self.formats)
