@@ -69,9 +69,6 @@ class BridgeReplies:
         test = bridged.settings.repair
         bridged = replace(bridged, repair=test is None or test(flow))
         self._bridged[flow] = bridged
-        record = self._monitor.of(flow, "bridge")
-        dialect = bridged.dialect.name
-        record.options = bridged.settings.in_words(repair=bridged.repair, dialect=dialect)
         if missed := _missed(bridged.evidence):
             response.headers[MISSED_HEADER] = missed
         if bridged.turn.stream and 200 <= response.status_code < 300:

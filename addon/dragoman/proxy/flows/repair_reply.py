@@ -159,7 +159,6 @@ class RepairReplies:
             logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
             self._pass_on(flow, response)
             return
-        record.options = settings.in_words(repair=repairs, dialect="")
         names = self._cure.tool_names(flow)
         tools = _sent_tools(request, names, record)
         self._monitor.take_stream(flow, response)
@@ -205,7 +204,6 @@ class RepairReplies:
         if request is None or not (_is_chat(flow) or kind in _KINDS):
             return
         record, names = self._monitor.of(flow, "repair"), self._cure.tool_names(flow)
-        record.options = settings.in_words(repair=True, dialect="")
         tools = _sent_tools(request, names, record)
         policy, evidence = settings.policy, record.evidence
         try:
