@@ -39,15 +39,16 @@ class Evidence:
     forms: Counter[tuple[str, str]] = field(default_factory=Counter)
     """These calls by their format, and how their name was found."""
     refused_calls: int = 0
-    """Those whose arguments are not JSON, or refused by their tool's schema."""
+    """Calls whose arguments are not JSON, or refused by their tool's schema: those that repair
+    made, and when the reply has ended those of the host's own."""
     notes: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often something was done: (what was done, to what)."""
     of_request: Counter[tuple[str, str]] = field(default_factory=Counter)
     """The notes on the request."""
 
     def note(self, what: str, detail: str = "", count: int = 1) -> None:
-        """Record e.g. ``note("dropped", "tool web_search")``."""
-        key = printable(what), printable(detail)
+        """Record e.g. ``note("dropped", "tool web_search")``; `what` is our own word."""
+        key = what, printable(detail)
         if key not in self.notes and len(self.notes) >= MAX_KINDS:
             key = key[0], OTHERS
         self.notes[key] += count
@@ -128,8 +129,6 @@ class TurnFacts:
 
     upstream: ReplyFacts = ReplyFacts()
     client: ReplyFacts = ReplyFacts()
-    refused_calls: int = 0
-    """Native calls whose arguments their tool refuses: a figure by which people choose a host."""
 
     @property
     def model(self) -> str:

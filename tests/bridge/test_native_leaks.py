@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ except ImportError:  # it cannot be installed beside mitmproxy 11
     ResponseStreamState = None  # type: ignore[assignment, misc]
 from dragoman.wire.sse import split
 from fixtures.regenerate import native_fixtures
+from tests.live.clients import SCRIPTS, need, node
 
 from .hosts import HOSTS, Host
 from .test_reply_repair import repaired as repaired_whole
@@ -200,8 +203,39 @@ def test_without_a_leak_the_very_bytes_pass(host: Host) -> None:
         )
 
 
-@pytest.mark.parametrize("folder", native_fixtures(), ids=lambda folder: folder.name)
-def test_the_accumulator_of_openai_python_reads_each_fixture(folder: Any) -> None:
-    file = folder / "responses.sse"
-    if file.exists() and folder.name != "native_clean":  # its host changes ids at the end
+FILES = [file for folder in native_fixtures() if (file := folder / "responses.sse").exists()]
+"""Of a clean one the host changes ids at the end."""
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.parent.name)
+def test_the_accumulator_of_openai_python_reads_each_fixture(file: Path) -> None:
+    if file.parent.name != "native_clean":
         accumulate(file.read_bytes())
+
+
+ACCUMULATE = """
+import { readFileSync } from "node:fs";
+import { accumulateResponse } from "openai/lib/responses/ResponseAccumulator";
+const accumulate = (file) => {
+  const lines = readFileSync(file, "utf8").split("\\n").filter((line) => /^data: {/.test(line));
+  const events = lines.map((line) => JSON.parse(line.slice(6)));
+  try {
+    events.reduce((response, event) => accumulateResponse(event, response), undefined);
+  } catch ({ message }) {
+    return message;
+  }
+};
+console.log(JSON.stringify(process.argv.slice(1).map((file) => accumulate(file) ?? "")));
+"""
+
+
+def test_the_accumulator_of_openai_node_reads_each_fixture_as_it_reads_the_hosts() -> None:
+    """It throws at some hosts' own events, which we pass on."""
+    need(SCRIPTS / "node_modules" / "openai", "`make test` sets up the Node clients")
+    files = [*(file.with_name("upstream.sse") for file in FILES), *FILES]
+    command = [node(), "--input-type=module", "-e", ACCUMULATE, *files]
+    done = subprocess.run(command, cwd=SCRIPTS, check=True, capture_output=True, timeout=60)
+    faults = json.loads(done.stdout)
+    of_hosts, ours = faults[: len(FILES)], faults[len(FILES) :]
+    assert "" in ours
+    assert all(each in ("", of_host) for each, of_host in zip(ours, of_hosts, strict=True))

@@ -238,7 +238,7 @@ def test_a_call_that_is_cut_is_left_open_and_the_reply_is_incomplete() -> None:
 
 
 STAGES = [
-    *((ResponsesStreamRepair, name) for name in ("_read", "_end_texts", "_take_over", "_leave")),
+    *((ResponsesStreamRepair, name) for name in ("_read", "_end_text", "_take_over", "_leave")),
     (HostReader, "read"),
     (HostItem, "up_to"),
     *((LeakedResponse, name) for name in ("__init__", "write", "say", "drain")),

@@ -55,9 +55,7 @@ def exchange(
         sent,
         answer,
         out,
-        request_notes=tuple(evidence.request_lines()),
-        reply_notes=tuple(evidence.reply_lines()),
-        calls=dict(evidence.calls),
+        evidence=evidence,
         timing=timing,
     )
 
@@ -89,6 +87,15 @@ def whole(request: bytes, answer: bytes) -> Exchange:
     )
     feed_body(reply, answer)
     return Exchange("bridge", request, dumps(conversion.chat), answer, dumps(reply.response))
+
+
+def noted(what: str, *, reply: bool = False) -> Evidence:
+    """A note on the request, or on the reply."""
+    evidence = Evidence()
+    evidence.note(what)
+    if not reply:
+        evidence.request_left()
+    return evidence
 
 
 def text(page: Page) -> str:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.bridge.model_families import family_of
 from dragoman.bridge.responses.dialects import CODEX
 from dragoman.inspect.exchange import Exchange, Step, Timing
 from dragoman.inspect.outcome import RUNNING
@@ -23,7 +24,7 @@ from dragoman.inspect.parse.frames import gap
 from fixtures.server import FOLDER
 from tests.bridge.replying import chunk, sse
 from tests.bridge.replying import text as says
-from tests.inspect.exchanges import bridged, of_fixture, same, text, whole
+from tests.inspect.exchanges import bridged, noted, of_fixture, same, text, whole
 
 
 def in_order(page: str, *phrases: str) -> None:
@@ -82,9 +83,9 @@ def test_a_bridged_turn_at_a_look() -> None:
         ({}, "clean"),
         ({"job": "watch"}, "passed"),
         ({"job": "bridge"}, "bridged"),
-        ({"request_notes": ("cured: x",)}, "cured"),
-        ({"request_notes": ("not cured: it is too large",)}, "clean"),
-        ({"reply_notes": ("dropped x",)}, "repair"),
+        ({"evidence": noted("cured: x")}, "cured"),
+        ({"evidence": noted("not cured: it is too large")}, "clean"),
+        ({"evidence": noted("dropped x", reply=True)}, "repair"),
         ({"outcome": RUNNING}, "repair"),
     ],
 )
@@ -133,7 +134,7 @@ def test_an_error_is_shown_whatever_its_shape(body: bytes, shown: str) -> None:
 
 def test_an_error_stands_before_what_was_done() -> None:
     exchange = same(b'{"error": {"message": "Slow down."}}', status=429)
-    page = turn_page(replace(exchange, request_notes=("dropped a thing",)))
+    page = turn_page(replace(exchange, evidence=noted("dropped a thing")))
     in_order(text(page), "── Error: HTTP 429", "• dropped a thing")
 
 
@@ -301,7 +302,7 @@ def test_outputs_that_are_submitted_are_shown_as_what_the_client_asked() -> None
 
 def test_a_request_that_was_refused_is_shown_once() -> None:
     request = json.dumps({"model": "m", "input": "Hi.", "background": True}).encode()
-    refused = replace(same(b"", request=request), job="bridge", request_notes=("refused: x",))
+    refused = replace(same(b"", request=request), job="bridge", evidence=noted("refused: x"))
     page = text(request_page(refused))
     in_order(page, f"{len(request)} bytes", "── Converted ", "• refused: x", "  Hi.")
     assert ("After: " in page, page.count("Hi.")) == (False, 1)
@@ -315,20 +316,21 @@ def test_a_cured_request_says_what_was_changed_in_it() -> None:
         {"type": "function", "function": {"name": "a", "parameters": {"x": x}}} for x in (1, 2)
     ]
     asked = {"model": "kimi-k3", "messages": [user, said], **temperature, "top_k": 1}
-    asked["tools"] = tools[:1]
-    sent = asked | {"messages": [user, said | {"reasoning_content": "Hm."}], "tools": tools[1:]}
+    renamed = family_of("kimi-k3").sent_tool_name("b.c")
+    asked["tools"] = [tools[0], {"type": "search"}, {"type": "function", "name": "b.c"}]
+    sent = asked | {"messages": [user, said | {"reasoning_content": "Hm."}]}
+    sent["tools"] = [tools[1], {"type": "function", "name": renamed}]
     del sent["temperature"]
     exchange = replace(
         same(b"", request=json.dumps(asked).encode()),
         upstream_request=json.dumps(sent).encode(),
-        request_notes=("cured: put back remembered reasoning",),
+        evidence=noted("cured: put back remembered reasoning"),
     )
     page = text(request_page(exchange))
     in_order(page, "chat request, cured", "── Cured ", "• put back remembered reasoning")
     in_order(page, "── Before: what the client sent ", "… 1 unchanged …", "── 2 assistant ")
-    in_order(
-        page, "── Tool a ", '"x": 1', "── sent as ", '"x": 2', "── Settings ", '"temperature": 0.2'
-    )
+    in_order(page, "── Tool a ", '"x": 1', "── sent as ", '"x": 2', "── Tool search ", "(left out)")
+    in_order(page, "── Tool b.c ", "── sent as ", renamed, "── Settings ", '"temperature": 0.2')
     in_order(page, "── After: what the upstream received ", "── 1 user", "  │ Hm.", '"top_k": 1')
     assert (page.count("Hi."), page.count('"top_k"')) == (1, 1)
     in_order(text(turn_page(exchange)), "── Request cured ", "remembered reasoning")

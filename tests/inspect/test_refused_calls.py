@@ -45,7 +45,7 @@ def escaped(chunks: list[Any]) -> bytes:
 def figures(body: bytes, client: bytes, tools: DeclaredTools, evidence: Evidence) -> dict[str, int]:
     """What is counted of the turn, and its leaked calls by their format."""
     seen = TurnFacts(summarize(client), summarize(client))
-    seen = TurnFacts(seen.upstream, seen.client, refused(read_reply(body), tools))
+    evidence.refused_calls += refused(read_reply(body), tools)
     named: dict[str, Any] = {"job": "repair", "host": "h", "model": "m", "times": {}}
     stats = Stats()
     outcome = outcome_of(seen, evidence)

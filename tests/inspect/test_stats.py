@@ -57,7 +57,8 @@ def count(
         evidence.call("bash", *form)
     for what, number in (notes or {}).items():
         evidence.note(what, "a detail", number)
-    turn = TurnFacts(upstream, ReplyFacts(parsed=True, calls=("bash",) * calls), refused)
+    evidence.refused_calls += refused
+    turn = TurnFacts(upstream, ReplyFacts(parsed=True, calls=("bash",) * calls))
     known: dict[str, Any] = {"job": "repair", "host": "api.example.com", "model": "kimi-k2.5"}
     known |= {"streamed": True, "has_tools": False}
     known["times"] = {"first token": first_token, "longest silence": None, "duration": 1.0}

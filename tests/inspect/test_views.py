@@ -76,7 +76,10 @@ VALUES: Any = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
     max_leaves=6,
 )
-NOTES = ("job", "request", "upstream", "missing", "told", "calls", "steps", "ended", "options")
+NOTES = (
+    *("job", "request", "upstream", "missing", "told", "told_request", "calls", "forms"),
+    *("refused", "tools", "steps", "ended"),
+)
 
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])

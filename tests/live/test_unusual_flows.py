@@ -12,6 +12,7 @@ import pytest
 from mitmproxy.io import FlowReader, FlowWriter
 from mitmproxy.test import tflow
 
+from dragoman.inspect.outcome import RUNNING
 from dragoman.proxy.observe.recorder import exchange_of
 from fixtures.server import Reply, Upstream
 from tests.live import wire
@@ -147,7 +148,7 @@ def test_bridged_flows_that_are_replayed_from_a_file_are_bridged_again(
     path, submitted = f"/v1/responses/{waits['id']}/submit_tool_outputs", {"tool_outputs": outputs}
     saved.chat.ask("turn", path=path, request=submitted | {"stream": True}, headers=headers)
     flows = saved.flows()[-2:]
-    assert "continued with 4 items from the store" in exchanged(flows[0]).request_notes
+    assert "continued with 4 items from the store" in exchanged(flows[0]).evidence.request_lines()
     with (tmp_path / "two").open("wb") as file:
         for flow in flows:
             FlowWriter(file).add(flow)
@@ -237,17 +238,17 @@ def test_a_script_that_is_loaded_anew_finds_what_runs(
         (flow,) = FlowReader(file).stream()
     exchange = exchange_of(flow)
     assert exchange is not None
-    assert not exchange.unfinished
+    assert exchange.outcome is not RUNNING
     assert exchange.upstream_reply == fixture_bytes(LEAKING)
 
 
 def test_metadata_that_others_wrote_is_not_trusted() -> None:
     wrong = [None, 1, "x", [1], {"a": 1}, b"b"]
-    keys = ("job", "upstream", "missing", "calls", "told", "options", "steps", "ended", "signed")
+    keys = ("job", "upstream", "missing", "calls", "told", "steps", "ended", "signed")
     for key in keys:
         for value in wrong:
             flow = tflow.tflow(resp=True)
             flow.metadata["dragoman"] = {"missing": [0, 0, 0], key: value}
             exchange = exchange_of(flow)
             assert exchange is not None
-            json.dumps([exchange.reply_notes, dict(exchange.calls)])
+            json.dumps([exchange.evidence.reply_lines(), exchange.evidence.calls])

@@ -7,7 +7,6 @@ import tracemalloc
 import pytest
 
 from dragoman.notes import Evidence
-from dragoman.repair import frame_queue
 from dragoman.repair.call_reader import CANDIDATE_LIMIT
 from dragoman.repair.chat_stream import ChatStreamRepair
 from dragoman.repair.declared_tools import DeclaredTools
@@ -103,10 +102,8 @@ def calling(number: int, **fields: object) -> Frame:
 
 @pytest.mark.parametrize("fields", [{}, {"index": 0}, {"function": {}}], ids=["", "one", "none"])
 def test_what_is_known_of_native_calls_has_a_bound(
-    fields: dict[str, object], monkeypatch: pytest.MonkeyPatch
+    fields: dict[str, object],
 ) -> None:
-    assert frame_queue.MAX_REMEMBERED == 100_000
-    monkeypatch.setattr(frame_queue, "MAX_REMEMBERED", 5000)
     evidence = Evidence()
     stage = ChatStreamRepair(DeclaredTools({}), Policy(), evidence, NOW)
     tracemalloc.start()
@@ -124,9 +121,17 @@ def test_what_is_known_of_native_calls_has_a_bound(
     assert stage.feed(frame := calling(0, id="after")) == [frame]
 
 
-def test_twenty_thousand_calls_are_no_bound() -> None:
+def test_a_thousand_calls_are_within_it() -> None:
     evidence = Evidence()
     stage = ChatStreamRepair(DeclaredTools({}), Policy(), evidence, NOW)
-    for number in range(20_000):
+    for number in range(1000):
         stage.feed(calling(number))
     assert not evidence.notes
+
+
+def test_elements_that_say_nothing_count_beside_another() -> None:
+    evidence = Evidence()
+    stage = ChatStreamRepair(DeclaredTools({}), Policy(), evidence, NOW)
+    for _ in range(6):
+        stage.feed(Frame(sse([chunk({"tool_calls": [{}] * 900})], done=False)))
+    assert evidence.lines() == ["gave up repair too many calls"]

@@ -39,12 +39,12 @@ HELD = [
 ]
 FRAMES["more of a call that is held"] = ([*BEGUN, *HELD], "next ")
 ALLOWED = {
-    "more text": (17, 29),
-    "a marker that begins a section": (83, 83),
-    "a marker that begins a call": (43, 43),
-    "a header that starts a call": (115, 130),
+    "more text": (16, 28),
+    "a marker that begins a section": (58, 58),
+    "a marker that begins a call": (37, 37),
+    "a header that starts a call": (89, 103),
     "more arguments": (24, 41),
-    "more of a call that is held": (20, 20),
+    "more of a call that is held": (16, 16),
 }
 """Repaired, and bridged as well; with the facts that `wire.reply_reader` notes."""
 

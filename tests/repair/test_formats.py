@@ -20,7 +20,7 @@ from dragoman.repair.events import Arguments, CallEnd, Dropped, Header, ParseEve
 from dragoman.repair.formats import NAMES, FormatChoice
 from dragoman.repair.formats.kimi_k2 import KIMI_K2
 from dragoman.repair.formats.marker_set import marker_set
-from dragoman.repair.formats.protocol import LeakFormat, named
+from dragoman.repair.formats.protocol import LeakFormat
 from dragoman.repair.policy import Policy
 from dragoman.wire.sse import Frame, split
 from tests.repair.streams import NOW, chunk, read, repair, scanner_of, sse
@@ -115,7 +115,7 @@ TOY = LeakFormat(
     ("[[",),
     MARKERS,
     lambda match, _header, start, _: ToyParser(match.name, start),
-    named(("[[call]]", "[[think]]")),
+    openers=("[[call]]", "[[think]]"),
 )
 CHOICE = FormatChoice((KIMI_K2, TOY))
 BOTH = CHOICE.active("")

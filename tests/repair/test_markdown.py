@@ -131,6 +131,8 @@ def test_what_follows_tells_what_is_quoted(
         code = MarkdownCode()
         for piece in pieces:
             code.feed(piece)
-        quotation = code.quotation()
-        left = quotation.within(what, over=True)
-        assert (left is None or left.holds(after, ended=True)) is quoted
+        quotation, holds = code.quotation(), False
+        if quotation is not None:
+            left = quotation.within(what, over=True)
+            holds = left is None or bool(left.holds(after, ended=True))
+        assert holds is quoted

@@ -123,7 +123,8 @@ def turns(draw: st.DrawFn) -> Turn:
         after = f". {after}"  # else the calls are quoted
     code = MarkdownCode()
     code.feed(before)
-    before += "\n" if code.quotation().by_lines else ""
+    quotation = code.quotation()
+    before += "\n" if quotation and quotation.by_lines else ""
     return Turn(
         before=before,
         calls=calls,

@@ -149,7 +149,7 @@ def test_a_chunk_has_arguments_of_one_call_and_nothing_else_or_not(
     call: dict[str, Any], only: bool
 ) -> None:
     choice = {"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": None}
-    found = (choice, (), "a", CallDelta(2, "", "", "a"))
+    found = ((), "a", CallDelta(2, "", "", "a"))
     assert lone_text({"choices": [choice]}) == (found if only else None)
     for delta in ({"tool_calls": [call, call]}, {"tool_calls": [call], "content": "a"}):
         assert lone_text({"choices": [choice | {"delta": delta}]}) is None

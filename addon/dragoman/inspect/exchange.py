@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .outcome import Job, Outcome
+from ..notes import Evidence, TurnFacts
+from ..wire.reply_reader import read_reply
+from .outcome import Job, Outcome, outcome_of
 
 Side = Literal["upstream", "client"]
 
@@ -52,25 +53,33 @@ class Exchange:
     """As the upstream received it: it differs for bridged flows and cured requests."""
     upstream_reply: bytes = b""
     client_reply: bytes = b""
-    """Both with a `gap` where bytes are missing."""
+    """Both replies have a `gap` where bytes are missing."""
     client_path: str = ""
-    """Of a bridged flow: the client's path, with its query."""
+    """The client's path, with its query, of a bridged flow."""
     upstream_missing: int = 0
     """Bytes that were not kept."""
     client_missing: int = 0
-    unfinished: bool = False
-    """Whether the flow still runs, or its record ended before it did."""
     outcome: Outcome | None = None
-    """None if it was not recorded."""
+    """None if it was not recorded; `RUNNING` where the flow runs, or did when it was saved."""
     status: int = 200
     error: str = ""
     """How a connection broke off, in mitmproxy's words."""
-    request_notes: tuple[str, ...] = ()
-    """Evidence on the request: what was dropped, renamed …"""
-    reply_notes: tuple[str, ...] = ()
-    calls: Mapping[str, int] = field(default_factory=dict)
-    """Repaired calls, by name."""
+    evidence: Evidence = field(default_factory=Evidence)
+    """What was done."""
+    has_tools: bool | None = None
+    """Whether its request declared tools; None where its evidence was not recorded, or only in
+    words, as by an earlier Dragoman."""
     timing: Timing | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
-    """The options in force, by name; ``dragoman_repair`` is ``on`` or ``off`` for this flow,
-    ``dragoman_dialect`` the chosen dialect."""
+
+    @property
+    def facts(self) -> TurnFacts:
+        """What the bytes of both sides say."""
+        upstream = read_reply(self.upstream_reply).facts
+        same = self.client_reply == self.upstream_reply
+        return TurnFacts(upstream, upstream if same else read_reply(self.client_reply).facts)
+
+    def outcome_by(self, facts: TurnFacts) -> Outcome:
+        """As it was recorded, else by its facts: an earlier Dragoman recorded none."""
+        broken = "connection broken" if self.error else ""
+        evidence, status = self.evidence, self.status
+        return self.outcome or outcome_of(facts, evidence, status=status, broken=broken)

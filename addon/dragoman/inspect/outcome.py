@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from ..bridge.cure.refusals import refusal_in
 from ..notes import Evidence, TurnFacts, printable
 from ..wire.chat_end import FINISHES
 from ..wire.reply_reader import UNNAMED
+from .refusals import refusal_in
 
 Job = Literal["watch", "repair", "bridge"]
 """`watch`: nothing is done; `bridge` repairs as well."""
@@ -31,7 +31,7 @@ SIGNS: dict[Ending, str] = {
 }
 MAX_NAMES = 5
 CURED = "cured:"
-"""How the notes begin of what was changed in a request that is not bridged."""
+"""The first word of notes on what was changed in a request that is not bridged."""
 REFUSED = "refused:"
 """The note on a request that Dragoman answers itself, with an error."""
 LOST = "lost its stream:"
@@ -152,24 +152,20 @@ def headline(
     """A flow in one line: how it ended, what was done, the model, the figures. `model` is the
     requested one, `first` the seconds from the request to the first token."""
     figures = _figures(outcome, turn, evidence, first, status)
-    line = (str(outcome), _done(job, outcome, evidence), printable(model) or turn.model, *figures)
+    done = what_was_done(job, outcome, evidence)
+    line = (str(outcome), done, printable(model) or turn.model, *figures)
     return printable(" · ".join(filter(None, line)), 1000)
 
 
-def _done(job: Job, outcome: Outcome, evidence: Evidence) -> str:
-    repaired = bool(evidence.reply_lines() or evidence.calls)
-    cured = any(what.startswith(CURED) for what, _ in evidence.of_request)
-    return what_was_done(job, outcome, cured=cured, repaired=repaired)
-
-
-def what_was_done(job: Job, outcome: Outcome, *, cured: bool, repaired: bool) -> str:
+def what_was_done(job: Job, outcome: Outcome, evidence: Evidence) -> str:
     """In a word or two."""
     if job == "bridge":
         return "bridge"
+    cured = any(what.startswith(CURED) for what, _ in evidence.of_request)
     request = ["cured"] if cured else []
     if job == "watch":
         return "".join(request) or "passed"
-    if repaired or outcome.ending != "answered":
+    if evidence.calls or evidence.notes != evidence.of_request or outcome.ending != "answered":
         return ", ".join([*request, "repair"])
     return "".join(request) or "clean"
 

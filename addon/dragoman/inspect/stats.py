@@ -65,7 +65,7 @@ _OUTCOMES: dict[OutcomeLabel, str] = {
     "empty": "no answer, no call",
     "failed": "failed",
 }
-"""Those that the table lists, and their names there."""
+"""The outcomes that the table lists, and their names there."""
 _CHANGES = frozenset({"dropped", "took out", "joined", "added finish_reason"})
 """What repair notes of a reply that it changed without making a call."""
 
@@ -164,7 +164,7 @@ class Stats:
             if has_tools and turn.upstream.parsed:
                 self._count("tool_turns", *pair)
                 self._count("calls", *pair, by=len(turn.client.calls))
-                self._count("refused_calls", *pair, by=evidence.refused_calls + turn.refused_calls)
+                self._count("refused_calls", *pair, by=evidence.refused_calls)
                 self._count("silent_turns", *pair, by=outcome.ending == "empty")
                 for leaked_as, number in evidence.leaked.items():
                     self._count("leaked_calls", *pair, leaked_as, by=number)
@@ -271,22 +271,17 @@ def _model_row(snapshot: Snapshot, model: Model, flows: int) -> list[str]:
         leaks = snapshot.counts["leaked_calls"].items()
         leaked = {values[2]: number for values, number in leaks if values[:2] == model}
         by_format = ", ".join(f"{number} {name}" for name, number in sorted(leaked.items()))
+        share = min(1.0, sum(leaked.values()) / max(1, count("calls")))
+        full = max(1, round(share * BAR))
         parts += [
             f"turns with tools {turns}",
             f"calls {count('calls')}",
             f"leaked {sum(leaked.values())}" + (f" ({by_format})" if leaked else ""),
-            *([_bar(sum(leaked.values()), count("calls"))] if leaked else []),
+            *([f"{'█' * full}{'░' * (BAR - full)} {share:.0%} of its calls"] if leaked else []),
             f"refused arguments {count('refused_calls')}",
             f"no answer, no call {count('silent_turns')}",
         ]
     return [" ".join(model).rstrip(), " · ".join(parts)]
-
-
-def _bar(part: int, whole: int) -> str:
-    """``██░░░░░░░░ 17% of its calls``"""
-    share = min(1.0, part / max(1, whole))
-    full = max(1, round(share * BAR))
-    return f"{'█' * full}{'░' * (BAR - full)} {share:.0%} of its calls"
 
 
 def aligned(rows: Iterable[list[str]]) -> str:

@@ -183,9 +183,8 @@ _OPTIONS = {
     ),
     "dragoman_store_max": _Option(
         "1g",
-        "How large a store may become. When it is full, the oldest responses go of the owner who "
-        "keeps another, if that one has more than an equal share, else of the owner who has the "
-        "most. Redis has a limit of its own.",
+        "How large a store may become. When it is full, the owner who has the most loses what was "
+        "not used for the longest time. Redis has a limit of its own.",
         _checked(_bytes, f"a number of bytes from 1 up, {_SIZE}", lambda size: size >= 1),
     ),
     "dragoman_keep": _Option(
@@ -275,14 +274,3 @@ class Settings:
         policy = Policy(read.pop("kimi_text"), read.pop("finish_reason"), read.pop("formats"))
         limits = Limits(read.pop("store_days"), read.pop("store_max"))
         return cls(policy=policy, store_limits=limits, **read)
-
-    def in_words(self, *, repair: bool, dialect: str) -> dict[str, str]:
-        """The settings that a reply depends on, by the options' names: for its record."""
-        return {
-            "dragoman_repair": "on" if repair else "off",
-            "dragoman_formats": self.policy.formats.words,
-            "dragoman_kimi_text": self.policy.text,
-            "dragoman_finish_reason": self.policy.finish,
-            "dragoman_dialect": dialect,
-            "dragoman_unsupported_tools": self.unsupported_tools,
-        }

@@ -9,7 +9,7 @@ from typing import Literal
 from mitmproxy import http
 
 SELF_TEST = "/dragoman-selftest"
-"""How the paths of the self-test begin, of which nothing is learned or counted."""
+"""The beginning of the self-test's paths, of which nothing is learned or counted."""
 _RESPONSES = re.compile(
     r"(?P<base>.*)/responses"
     r"(?:/(?P<id>[^/]+)(?:/(?P<action>input_items|cancel|submit_tool_outputs))?)?/*",
@@ -27,7 +27,7 @@ _METHODS = {
     "cancel": ("POST",),
     "submit_tool_outputs": ("POST",),
 }
-"""Of requests about one response, by their action."""
+"""The methods of requests about one response, by action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,28 +79,11 @@ def route_of(request: http.Request) -> Route:
         return Route("unserved", unserved["base"], action=unserved["verb"] or unserved["noun"])
     if other := found or unserved:
         return Route("", other["base"])
-    if is_messages(request):
-        return Route("messages", path.rstrip("/").removesuffix("/messages"))
-    base = path.rstrip("/").removesuffix("/chat/completions")
-    return Route("chat" if is_chat(request) else "", base)
-
-
-def is_chat(request: http.Request) -> bool:
-    """Whether this asks for a chat completion."""
-    path = request.path.partition("?")[0]
-    return request.method == "POST" and path.rstrip("/").endswith("/chat/completions")
-
-
-def is_messages(request: http.Request) -> bool:
-    """Whether this asks for a message, in Anthropic's API."""
-    path = request.path.partition("?")[0].rstrip("/")
-    versioned = "anthropic-version" in request.headers
-    return request.method == "POST" and path.endswith("/v1/messages") and versioned
-
-
-def is_anthropic(request: http.Request) -> bool:
-    """Whether its host is Anthropic's own."""
-    return request.pretty_host.lower() == "api.anthropic.com"
+    path, posts = path.rstrip("/"), method == "POST"
+    if posts and path.endswith("/v1/messages") and "anthropic-version" in request.headers:
+        return Route("messages", path.removesuffix("/messages"))
+    is_chat = posts and path.endswith("/chat/completions")
+    return Route("chat" if is_chat else "", path.removesuffix("/chat/completions"))
 
 
 def is_self_test(request: http.Request) -> bool:

@@ -22,7 +22,7 @@ from mitmproxy import ctx, exceptions, http
 from mitmproxy.proxy.mode_specs import RegularMode, ReverseMode
 
 from ..repair.formats.kimi_k2 import section
-from ..wire.sse import split
+from ..wire.reply_reader import read_reply
 from .chat_only_hosts import Hosts
 from .http_headers import EVENT_STREAM
 from .observe.commands import typed_command
@@ -138,40 +138,21 @@ def _verdict(job: str, status: int, reply: bytes) -> str:
         return "not tested: this proxy asks for a password (proxyauth)"
     if status != 200:
         return f"FAILED: HTTP {status}; {option} is {getattr(ctx.options, option)!r}"
-    if _has_call(reply):
+    calls = [(name, json.loads(arguments)) for name, arguments in read_reply(reply).calls]
+    if calls == [(_TOOL, _ARGUMENTS)]:
         return "works: the leaked call arrived as a call"
     return f"FAILED: the call arrived as text; see the flow, and {option}"
-
-
-def _has_call(reply: bytes) -> bool:
-    """Whether a stream of chunks, or of Responses events, has the call."""
-    name = arguments = ""
-    for frame in split(reply):
-        if not frame.data or frame.data == b"[DONE]":
-            continue
-        event, calls = json.loads(frame.data), []
-        if "choices" in event:
-            deltas = event["choices"][0]["delta"].get("tool_calls", ())
-            calls = [call["function"] for call in deltas]
-        elif event["type"] == "response.output_item.done":
-            calls = [event["item"]]
-        for call in calls:
-            name += call.get("name", "")
-            arguments += call.get("arguments", "")
-    return name == _TOOL and json.loads(arguments or "null") == _ARGUMENTS
 
 
 def _leak() -> bytes:
     """A stream with a leaked call, cut into pieces of a few characters."""
     text = section(f"functions.{_TOOL}:0", json.dumps(_ARGUMENTS))
-    deltas: list[tuple[dict[str, Any], str | None]] = [({"role": "assistant", "content": ""}, None)]
-    deltas += [({"content": text[at : at + 7]}, None) for at in range(0, len(text), 7)]
-    deltas.append(({}, "stop"))
-    frames = []
-    for delta, reason in deltas:
-        choice = {"index": 0, "delta": delta, "finish_reason": reason}
-        frames.append(f"data: {json.dumps(_CHUNK | {'choices': [choice]})}\n\n")
-    return "".join([*frames, "data: [DONE]\n\n"]).encode()
+    deltas: list[dict[str, str]] = [{"role": "assistant", "content": ""}]
+    deltas += [{"content": text[at : at + 7]} for at in range(0, len(text), 7)]
+    choices: list[Any] = [{"index": 0, "delta": each, "finish_reason": None} for each in deltas]
+    choices.append({"index": 0, "delta": {}, "finish_reason": "stop"})
+    chunks = [json.dumps(_CHUNK | {"choices": [choice]}) for choice in choices]
+    return "".join(f"data: {data}\n\n" for data in [*chunks, "[DONE]"]).encode()
 
 
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

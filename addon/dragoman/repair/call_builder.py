@@ -160,7 +160,11 @@ class CallBuilder:
         if start.form == LITERAL:
             self._evidence.note("kept the literal header of a call that names no tool")
         function = {"name": start.name, "arguments": ""}
-        call_id = self._id(start.call_id, call.index)
+        call_id = start.call_id
+        if not call_id or call_id in self._ids or call_id in self._tools.called:
+            call_id = self._new_id(call_id, call.index)
+        self._ids.add(call_id)
+        self._repaired_ids.add(call_id)
         return {"index": call.index, "id": call_id, "type": "function", "function": function}
 
     def _end(self, call: RepeatedCall[Piece], end: CallEnd) -> list[Delta]:
@@ -174,14 +178,6 @@ class CallBuilder:
         if not end.valid or (is_checked and self._tools.refuses(call.name, arguments)):
             self._evidence.refused_calls += 1
         return [more_arguments(call.index, "{}")] if call.empty else []
-
-    def _id(self, wanted: str, index: int) -> str:
-        """That of a repaired call."""
-        is_new = wanted and wanted not in self._ids and wanted not in self._tools.called
-        call_id = wanted if is_new else self._new_id(wanted, index)
-        self._ids.add(call_id)
-        self._repaired_ids.add(call_id)
-        return call_id
 
     def _new_id(self, wanted: str, index: int) -> str:
         """One that no call of this reply or of the history has."""

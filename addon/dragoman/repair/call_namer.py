@@ -5,7 +5,7 @@ from __future__ import annotations
 from .call_rule import CallRule
 from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallStart, Header, ScanEvent
-from .formats.protocol import Held, LeakFormat
+from .formats.protocol import LeakFormat
 
 NAMELESS_LIMIT = 1024 * 1024
 """Characters of arguments held until the tool of a call without a name is known."""
@@ -31,10 +31,9 @@ class CallNamer:
         self._size = 0
 
     @property
-    def held(self) -> Held:
-        """The header of the call that is held, and the pieces of its arguments."""
-        literal = self.nameless.literal if self.nameless else ""
-        return Held(literal, self._arguments, len(self._arguments))
+    def held(self) -> list[str]:
+        """The text of the call that is held: its header, and the pieces of its arguments."""
+        return [self.nameless.literal, *self._arguments] if self.nameless else []
 
     def begin(self, leak_format: LeakFormat, rule: CallRule) -> None:
         """The next calls are of this format."""

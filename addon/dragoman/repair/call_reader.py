@@ -39,7 +39,7 @@ from .events import (
 )
 from .formats.protocol import LeakFormat, LeakParser, MarkerMatch
 from .markdown import AFTER_LIMIT, MarkdownCode, Quotation
-from .scan_state import AFTER_ALL_CALLS, OF_A_QUOTATION, TOO_MANY, ScanState
+from .scan_state import AFTER_ALL_CALLS, MAX_CALLS, OF_A_QUOTATION, TOO_MANY, ScanState
 
 CANDIDATE_LIMIT = 64 * 1024
 """Characters that are held to find out; a longer candidate is text."""
@@ -118,7 +118,7 @@ class Candidate:
     @property
     def waits(self) -> bool:
         """Whether what follows decides if it is quoted."""
-        return self.until_end or self.quotation is not None
+        return self.quotation is not None or self.in_code or self.odd or self.alone
 
 
 class Outcome(enum.Enum):
@@ -148,6 +148,9 @@ class CallReader:
         """The same parser, if nothing is held: text may only continue its arguments."""
         self.candidate: Candidate | None = None
         """It outlives its section if what follows decides on it."""
+        self.held: Candidate | None = None
+        """The same, if it is a call that is given once it is whole, and nothing else may make it
+        text: the frames of its text need not wait."""
         self.rest = ""
         """The text after the latest section."""
         self.refusal = ""
@@ -156,14 +159,6 @@ class CallReader:
         """Whether there was a call, or text, since the section began."""
         self.damaged: Damaged | None = None
         """What it is then, if it is part of a call."""
-
-    @property
-    def held(self) -> Candidate | None:
-        """The candidate, if it is a call that is given once it is whole, and nothing else may make
-        it text: the frames of its text need not wait."""
-        candidate = self.candidate
-        holds = candidate is not None and self.parser is not None and self.parser.holds
-        return candidate if holds and candidate is not None and not candidate.waits else None
 
     # Text in
 
@@ -181,36 +176,40 @@ class CallReader:
         """Read as much as can be of the open section."""
         parser = self.parser
         assert parser is not None
-        self.certain = None
+        self.certain = self.held = None
         while (event := parser.next()) is not None:
             if refusal := self._read(event):
                 self.refusal = refusal
                 return Outcome.REFUSED
-        candidate = self.candidate
-        if candidate is not None and candidate.quotation and candidate.size <= LINES_LIMIT:
-            if self._quoted_by_lines(candidate, parser.rest, over=False):
-                self.refusal = QUOTED
-                return Outcome.REFUSED
-            candidate = self.candidate
-        held = self.held
-        if held is not None and (held.size > HELD_LIMIT or parser.too_long):
-            self.refusal = TOO_LONG
+        if self.candidate is not None and (refusal := self._why_refused(self.candidate, parser)):
+            self.refusal = refusal
             return Outcome.REFUSED
-        if held is None and candidate is not None and candidate.size > CANDIDATE_LIMIT:
-            # What follows is too far away to quote it.
-            waited = candidate.quotation is not None and candidate.calls
-            quoted = not waited or self.end_quotation(candidate, parser.rest, "", ended=True)
-            if quoted or candidate.until_end:
-                self.refusal = candidate.why_text
-                return Outcome.REFUSED
+        candidate = self.candidate
         if parser.over:
-            self.rest, self.parser = parser.rest, None
+            self.rest, self.parser, self.held = parser.rest, None, None
             if candidate is not None and not candidate.waits:
                 self.commit()
             return Outcome.LEFT
-        if self.candidate is None and self.namer.nameless is None:
+        if candidate is None and self.namer.nameless is None:
             self.certain = parser
         return Outcome.WAITS
+
+    def _why_refused(self, candidate: Candidate, parser: LeakParser) -> str:
+        """Why the candidate is text, as far as it has come; empty if it may be a call."""
+        if candidate.quotation and candidate.size <= LINES_LIMIT:
+            if self._quoted_by_lines(candidate, parser.rest, over=False):
+                return QUOTED
+            if self.candidate is not candidate:
+                return self._why_refused(self.candidate, parser) if self.candidate else ""
+        if parser.holds and not candidate.waits:
+            self.held = candidate
+            return TOO_LONG if candidate.size > HELD_LIMIT or parser.too_long else ""
+        if candidate.size <= CANDIDATE_LIMIT:
+            return ""
+        # What follows is too far away to quote it.
+        waited = candidate.quotation is not None and candidate.calls
+        quoted = not waited or self.end_quotation(candidate, parser.rest, "", ended=True)
+        return candidate.why_text if quoted or candidate.until_end else ""
 
     # What becomes of the candidate
 
@@ -223,7 +222,7 @@ class CallReader:
         if candidate.markdown is not None and candidate.header:
             candidate.markdown.feed(candidate.header)
         for event in candidate.events:
-            self._give(event)
+            self._add(event)
 
     def drop_candidate(self, candidate: Candidate) -> None:
         """The candidate is text; nothing is open any more."""
@@ -238,7 +237,7 @@ class CallReader:
 
     def forget(self) -> None:
         """What is open has no end."""
-        self.parser = self.certain = None
+        self.parser = self.certain = self.held = None
         self.namer.forget()
 
     def after_section(self, candidate: Candidate, buffer: str) -> Outcome | MarkerMatch:
@@ -310,7 +309,7 @@ class CallReader:
                 candidate.quotation = None
             return not candidate.in_code
         candidate.quotation = left
-        if not left:
+        if not (left.by_lines or left.inline or left.closers):
             self._set_unquoted(candidate)
         return False
 
@@ -341,12 +340,12 @@ class CallReader:
         """Take in an event.  Returns why the candidate is text, or nothing if it may be a
         call."""
         candidate = self.candidate
-        if candidate is not None and candidate.quoted_in_text:
-            cut = isinstance(event, CallEnd) and not event.valid
-            if cut or isinstance(event, (Text, NoHeader, NoJson)):
-                return candidate.why_text
+        no_call = isinstance(event, (Text, NoHeader, NoJson))
+        no_call = no_call or (isinstance(event, CallEnd) and not event.valid)
+        if no_call and candidate is not None and candidate.quoted_in_text:
+            return candidate.why_text
         if isinstance(event, Header):
-            if self._state.has_all_calls:
+            if self._state.counts.calls >= MAX_CALLS:
                 return AFTER_ALL_CALLS
             if candidate is not None and candidate.calls >= MAX_WAITING:
                 return QUOTED
@@ -397,9 +396,9 @@ class CallReader:
             events = namer.header(event) if isinstance(event, Header) else namer.end(event)
         if events is None:
             return False
+        candidate, parser = self.candidate, self.parser
         certain = namer.nameless is None or self._rule.calls == "any"
-        may_wait = self.candidate is not None and not (self.candidate.waits or self.held)
-        if certain and may_wait:
+        if certain and candidate is not None and not (candidate.waits or (parser and parser.holds)):
             self.commit()
         for each in events:
             self._add(each)
@@ -420,14 +419,11 @@ class CallReader:
             self.candidate.add(parser.rest)
 
     def _add(self, event: ScanEvent) -> None:
+        """The event is the candidate's, or certain."""
         if self.candidate is not None:
             self.candidate.events.append(event)
             self.candidate.calls += type(event) is CallStart
-        else:
-            self._give(event)
-
-    def _give(self, event: ScanEvent) -> None:
-        """The event is certain."""
+            return
         self._state.add(event)
         if type(event) is CallStart and self._format is not None:
             self._state.add_call(self._format)

@@ -9,7 +9,6 @@ what becomes of their texts.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from ..notes import Evidence
@@ -18,10 +17,9 @@ from ..wire.chat_delta import NOT_ONLY, lone_text
 from ..wire.chat_end import error_frame
 from ..wire.chat_text import CONTENT, Passage
 from ..wire.errors import read_error
-from ..wire.json_codec import Json, NotJson, dumps, string
-from ..wire.reply_bounds import repairable
+from ..wire.json_codec import Json, dumps, string
 from ..wire.same_frames import SameFrames, with_arguments
-from ..wire.sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, Only, encode_chunk
+from ..wire.sse import BLANK_LINE_ENDS, HEARTBEAT, Document, Frame, Only, encode_chunk
 from .call_builder import more_arguments
 from .declared_tools import DeclaredTools
 from .events import ScanEvent
@@ -59,10 +57,12 @@ class ChatStreamRepair:
         formats = policy.formats.active(tools.model)
         self._queue = FrameQueue(tools, policy, evidence, now, formats)
         self._same: SameFrames | None = None
+        """The latest frame with one text, if others may be like it; of all such frames:"""
         self._choice: Choice | None = None
-        """That of the frames which are like `_same`."""
+        self._fields: tuple[str, ...] = ()
+        """See `LoneText`."""
         self._only: Only | None = None
-        """All that one of them says, if nobody has to read it again."""
+        """All that one says, if nobody has to read it again."""
         self._says_more = False
         """Whether they have a role, or what is said of the whole reply."""
         self._misses = 0
@@ -73,21 +73,17 @@ class ChatStreamRepair:
     def feed(self, frame: Frame) -> list[Frame]:
         if self._gave_up:
             return [frame]
-        queue, same, choice = self._queue, self._same, self._choice
-        chunk: Any = None
-        fields: tuple[str, ...] = ()
+        queue, same = self._queue, self._same
         if same is not None and (text := same.text_in(frame.raw)):
             self._misses = 0
-            chunk, fields = same.chunk, same.fields
+            chunk: Any = same.chunk
         else:
-            text = ""
-            with suppress(NotJson):
-                chunk = frame.value if frame.whole else None
-            if isinstance(chunk, dict):
-                self._find_model(chunk)
-                fields, text = self._learn(frame, chunk)
-                choice = self._choice
+            chunk = frame.readable(self._evidence)
+            text = self._learn(frame, chunk) if isinstance(chunk, dict) else ""
+        choice = self._choice
         if text and choice is not None:
+            if choice.latest is not chunk and len(frame.raw) <= MAX_METADATA:
+                choice.latest = chunk
             if isinstance(self._only, CallDelta):
                 frame.only = CallDelta(self._only.index, "", "", text)
             elif self._only is not None:
@@ -95,12 +91,12 @@ class ChatStreamRepair:
             if self._only is not None and chunk.get("usage"):
                 frame.counted = chunk
             if not queue.waiting:
-                go_on = self._continue if fields else self._continue_native
-                if (out := go_on(frame, choice, chunk, fields, text)) is not None:
+                go_on = self._continue if self._fields else self._continue_native
+                if (out := go_on(frame, choice, chunk, text)) is not None:
                     return out
-        if fields and choice is not None and frame.raw.endswith(BLANK_LINE_ENDS):
+        if text and choice is not None and self._fields and frame.raw.endswith(BLANK_LINE_ENDS):
             self._open_ended = False
-            queue.read_text(frame, choice, chunk, Passage(fields, text))
+            queue.read_text(frame, choice, chunk, Passage(self._fields, text))
         else:
             self._read(frame, frame.value if text else chunk)
         return self._give_up(queue.too_much) if queue.too_much else queue.leave()
@@ -112,44 +108,37 @@ class ChatStreamRepair:
             self._queue.model = model
             self._queue.formats = self._policy.formats.active(self._model_asked_for, model)
 
-    def _learn(self, frame: Frame, chunk: Json) -> tuple[tuple[str, ...], str]:
-        """The fields of the one text of a chunk, and the text; no fields if it is the arguments of
-        one call, and no text if the chunk has anything else.  Frames like it are known then."""
+    def _learn(self, frame: Frame, chunk: Json) -> str:
+        """The one text of a chunk, empty if it says more.  Frames like it are known then."""
+        self._find_model(chunk)
         if (found := lone_text(chunk)) is None:
-            return (), ""
-        value, fields, text, only = found
+            return ""
+        (value,) = chunk["choices"]
+        self._fields, text, only = found
         self._only = None if frame.is_error else only
         self._choice = self._queue.choice_of(value, 0)
         self._says_more = "role" in value["delta"] or any(map(chunk.get, NOT_ONLY))
         self._misses += 1
         known = self._misses <= MAX_MISSES
-        self._same = SameFrames.of(frame, chunk, fields, text) if known else None
-        return fields, text
+        self._same = SameFrames.of(frame, chunk, self._fields, text) if known else None
+        return text
 
     # A frame that only continues what is open
 
-    def _continue(
-        self, frame: Frame, choice: Choice, chunk: Json, fields: tuple[str, ...], text: str
-    ) -> list[Frame] | None:
+    def _continue(self, frame: Frame, choice: Choice, chunk: Json, text: str) -> list[Frame] | None:
         """What replaces a frame that only continues the text, or the arguments of the open leaked
         call; None, and nothing is taken, if this one does not."""
-        if fields != choice.fields:
-            return None
-        calls, in_call = choice.calls, choice.calls.open
+        fields, calls, in_call = self._fields, choice.calls, choice.calls.open
         changes = in_call or (fields != CONTENT and calls.repaired and self._policy.moves)
-        if self._says_more and (changes or choice.scanner.in_call):
-            return None
-        if in_call and not calls.writes:
+        differs = self._says_more and (changes or choice.scanner.in_call)
+        if differs or fields != choice.fields or (in_call and not calls.writes):
             return None
         if (taken := choice.scanner.takes(text)) is None:
             return None
         choice.length += len(text)
-        if choice.latest is not chunk and len(frame.raw) <= MAX_METADATA:
-            choice.latest = chunk
         if taken and not changes:
             return [frame]
         self._queue.changed = True
-        sent = []
         if taken:  # else its call is held
             same, call = self._same, calls.repaired if in_call else 0
             if in_call:
@@ -160,30 +149,29 @@ class ChatStreamRepair:
                 delta: Json = {"content": taken}
                 if in_call:
                     delta = {"tool_calls": [more_arguments(calls.latest.index, taken)]}
-                new = encode_chunk(with_delta(chunk, delta), frame.other_lines)
+                new = encode_chunk(with_delta(chunk, delta, keeps_usage=True), frame.other_lines)
                 if same is not None:
                     same.replace(new, taken, call)
             if self._only is not None and in_call:
                 new.only = CallDelta(calls.latest.index, "", "", taken)
             elif self._only is not None:
                 new.only = "text", taken
-            sent.append(new)
+            new.counted = frame.counted
+            return [new]
         if chunk.get("usage"):
-            rest = encode_chunk(without_text_of(chunk, fields), b"" if sent else frame.other_lines)
+            rest = encode_chunk(without_text_of(chunk, fields), frame.other_lines)
             rest.counted = frame.counted
-            sent.append(rest)
-        return sent
+            return [rest]
+        return []
 
     def _continue_native(
-        self, frame: Frame, choice: Choice, chunk: Json, _: tuple[str, ...], text: str
+        self, frame: Frame, choice: Choice, chunk: Json, text: str
     ) -> list[Frame] | None:
         """The same for one that only continues the arguments of a native call."""
         if not (choice.scanner.between and choice.natives.resting):
             return None
         (value,) = chunk["choices"]
         call = with_arguments(value["delta"]["tool_calls"][0], text)
-        if choice.latest is not chunk and len(frame.raw) <= MAX_METADATA:
-            choice.latest = chunk
         sent = choice.natives.take([call])
         if len(sent) == 1 and sent[0] is call:
             return [frame]
@@ -218,7 +206,7 @@ class ChatStreamRepair:
 
     def document(self, body: bytes) -> bytes:
         """A reply that came whole, repaired; as it came if nothing in it needs that."""
-        value = repairable(body, self._evidence)
+        value = Document(body).readable(self._evidence)
         if not isinstance(value, dict) or not isinstance(value.get("choices"), list):
             return body
         self._find_model(value)
@@ -261,7 +249,7 @@ class ChatStreamRepair:
         for choice in self._queue.choices:
             part = Part(WaitingFrame(Frame(b"")), choice, {})
             choice.end(part, end, whole=whole)
-            deltas = part.deltas(self._policy)
+            deltas = part.deltas()
             self._append([added_chunk(choice.latest, delta) for delta in deltas])
 
     @property

@@ -54,11 +54,9 @@ class DeclaredTools:
         call is wanted (``tool_choice``); `wants_json`: the answer is to be JSON; `called` gives the
         tool of each call id in the history, "" where it is not known."""
         self._schemas = schemas
-        self._aliases = {
-            alias: name
-            for alias, name in (aliases or {}).items()
-            if name in schemas and alias not in schemas
-        }
+        known = {alias: name for alias, name in (aliases or {}).items() if name in schemas}
+        self._meant = known | {name: name for name in schemas}
+        """The declared tool by each of its names."""
         self.model = model
         self.forbidden = forbidden
         self.wants_json = wants_json
@@ -88,10 +86,10 @@ class DeclaredTools:
     def with_aliases(self, aliases: Mapping[str, str], called: Mapping[str, str]) -> DeclaredTools:
         """The same tools, which may be called by further names, and by the ids of further earlier
         calls."""
-        named = {alias: self._aliases.get(name, name) for alias, name in aliases.items()}
+        named = {alias: self._meant.get(name, name) for alias, name in aliases.items()}
         return DeclaredTools(
             self._schemas,
-            aliases={**named, **self._aliases},
+            aliases={**named, **self._meant},
             model=self.model,
             forbidden=self.forbidden,
             wants_json=self.wants_json,
@@ -99,21 +97,21 @@ class DeclaredTools:
         )
 
     def __contains__(self, name: object) -> bool:
-        return name in self._schemas or name in self._aliases
+        return name in self._meant
 
     def __bool__(self) -> bool:
         return bool(self._schemas)
 
     @property
     def names(self) -> AbstractSet[str]:
-        return self._schemas.keys() | self._aliases.keys()
+        return self._meant.keys()
 
     # By its name
 
     def find(self, name: str) -> str | None:
         """The declared tool of this name, or the one with the longest name that it ends in after a
         dot, or the one that it is `_mangled` from."""
-        if name in self:
+        if name in self._meant:
             return name
         if len(name) > _LONGEST:
             return None
@@ -122,12 +120,14 @@ class DeclaredTools:
     def of_header(self, header: str, name: str) -> tuple[str, str] | None:
         """The tool that the header of a call means, and how, "" if by this `name` that was read in
         it; "" for none.  A header that is another name means no tool."""
-        if header in self:
+        if header in self._meant:
             return header, "plain name"
         if called := self.called.get(header):
             return called, "id of an earlier call"
-        if name and (tool := self._longest_end(name)):
-            return tool, "" if tool == name else "dotted name"
+        if name in self._meant:
+            return name, ""
+        if tool := self._longest_end(name):
+            return tool, "dotted name"
         return (tool, "mangled header") if (tool := self._mangled(header)) else None
 
     def of_native(self, name: str) -> str | None:
@@ -163,7 +163,7 @@ class DeclaredTools:
 
     def _longest_end(self, dotted: str) -> str | None:
         """The longest declared name that `dotted` ends in, at a dot."""
-        while dotted not in self:
+        while dotted not in self._meant:
             if "." not in dotted:
                 return None
             dotted = dotted.partition(".")[2]
@@ -203,7 +203,7 @@ class DeclaredTools:
         if found is None:
             return None
         if found not in self._flat:
-            self._flat[found] = flattened(self._schemas[self._aliases.get(found, found)])
+            self._flat[found] = flattened(self._schemas[self._meant[found]])
         return self._flat[found]
 
     def meant_by(self, arguments: str, *, declared: bool = False) -> str | None:
@@ -236,7 +236,7 @@ class DeclaredTools:
         """Whether arguments are invalid JSON, or the schema of this tool refuses them."""
         try:
             value = loads(arguments or "{}")
-            schema = self._schemas.get(self._aliases.get(name, name), {})
+            schema = self._schemas.get(self._meant.get(name, ""), {})
             return not accepts(schema, value, Steps())
         except NotJson:
             return True

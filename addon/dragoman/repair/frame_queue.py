@@ -22,7 +22,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ..notes import Evidence
-from ..wire.chat_calls import CallDelta, read_delta
+from ..wire.chat_calls import read_delta
 from ..wire.chat_delta import NOT_ONLY, choice_index
 from ..wire.chat_end import is_whole
 from ..wire.chat_text import (
@@ -49,8 +49,9 @@ from .scanner import Scanner
 
 MAX_CHOICES = 128
 """Choices of one reply that are read; others are forwarded as they are."""
-MAX_REMEMBERED = 100_000
-"""Calls, ids and indexes of one reply that are known: those of 20,000 calls, some 25 MB."""
+MAX_REMEMBERED = 5_000
+"""Calls, ids and indexes of one reply that are known, those of 1,000 calls; with elements of
+`tool_calls` beside another one."""
 MAX_AFTER_OPEN = 256
 """Frames that wait for an open one of another choice."""
 MAX_HELD = 16 * 1024
@@ -97,7 +98,12 @@ class Choice:
             part.came.append(passage)
             self.length += len(passage.text)
             part.end = self.length
-            self._place(part, self.scanner.feed(passage.text))
+            if events := self.scanner.feed(passage.text):
+                self._place(part, events)
+
+    def called(self, part: Part) -> None:
+        """A frame has a native call."""
+        self._place(part, self.scanner.not_alone())
 
     def finish(self, part: Part, reason: object) -> None:
         """A frame has the reason why the text has ended."""
@@ -133,8 +139,9 @@ class Choice:
             elif isinstance(event, Dropped | LeftAsText):
                 note_piece(self.evidence, event)
             else:
-                at = starts[-1] if starts else self.length
-                owner = next((each for each in self._parts if each.end > at), part)
+                owner = part
+                if starts:
+                    owner = next((each for each in self._parts if each.end > starts[-1]), part)
                 owner.add_calls(self.calls.deltas_of(event))
                 self._cut = self._cut or (isinstance(event, CallEnd) and event.cuts_call)
 
@@ -200,31 +207,33 @@ class Part:
     def add_calls(self, deltas: list[Delta]) -> None:
         """Append deltas of calls, joining arguments with arguments."""
         for delta in deltas:
-            last, before = self.left[-1] if self.left else (), None
-            if (more := only_arguments(delta)) is not None and isinstance(last, dict):
-                before = only_arguments(last)
-            if more is None or before is None or before[0] != more[0]:
-                self.left.append(delta)
-            else:
+            last = self.left[-1] if self.left else None
+            more = only_arguments(delta) if isinstance(last, dict) else None
+            before = only_arguments(last) if more and isinstance(last, dict) else None
+            if more and before and before[0] == more[0]:
                 self.left[-1] = more_arguments(more[0], before[1] + more[1])
+            else:
+                self.left.append(delta)
 
-    def deltas(self, policy: Policy) -> list[Json]:
+    def deltas(self) -> list[Json]:
         """The deltas that replace its texts.  Beside a call, what is left of a text goes to
         `content` (the specification), unless it is blank or `stays`."""
-        moves = bool(self.came and self.choice.calls.repaired and policy.moves and not self.stays)
-        if moves:
-            texts = self.texts()
-            moves = not all(texts.get(each.fields) == each.text for each in self.came)
+        choice, get = self.choice, self.original.get
+        moves = bool(choice.calls.repaired and not self.stays)
         deltas: list[Json] = []
         for left in self.left:
             if isinstance(left, dict):
                 deltas.append({"tool_calls": [left]})
             else:
-                fields, text = left
-                fields = CONTENT if moves and text.strip() else fields
-                get = self.original.get
-                deltas.append({name: written(name, text, get(name)) for name in fields})
+                moves = moves and choice.policy.moves and self._text_changed
+                fields = CONTENT if moves and left[1].strip() else left[0]
+                deltas.append({name: written(name, left[1], get(name)) for name in fields})
         return deltas
+
+    @property
+    def _text_changed(self) -> bool:
+        texts = self.texts()
+        return any(texts.get(each.fields) != each.text for each in self.came)
 
     def texts(self) -> dict[tuple[str, ...], str]:
         """What left as text, by its fields."""
@@ -297,7 +306,7 @@ class FrameQueue:
         self._counts = ReplyCounts()
         self.choices = self._choices.values()
         self.waiting: list[WaitingFrame] = []
-        self._size = 0
+        self._size = self._beside = 0
         self.too_much = ""
         """What there is too much of, for an answer of an LLM; empty if there is not."""
         self.changed = False
@@ -323,9 +332,7 @@ class FrameQueue:
         return self._choices[index]
 
     def read_text(self, frame: Frame, choice: Choice, chunk: Json, text: Passage) -> None:
-        """Read a frame that has one choice with one text, and nothing else (`only_text`)."""
-        if len(frame.raw) <= MAX_METADATA:
-            choice.latest = chunk
+        """Read a frame that has one choice with one text, and nothing else (`lone_text`)."""
         (value,) = chunk["choices"]
         delta = value["delta"]
         waiting = WaitingFrame(frame, chunk, says_more=bool(chunk.get("usage") or "role" in delta))
@@ -349,12 +356,16 @@ class FrameQueue:
             part = Part(waiting, choice, delta, position, whole, value.get("finish_reason"))
             waiting.parts.append(part)
             natives = array(delta.get("tool_calls"))
+            if natives:
+                choice.called(part)
             if natives and whole:  # so is each of them, and what leaks may repeat one
                 part.natives = choice.natives.take_whole(natives)
             choice.read(part, passages(delta))
             if natives and not whole:
                 part.natives = choice.natives.take(natives)
-                if sum(each.natives.remembered for each in self.choices) > MAX_REMEMBERED:
+                self._beside += len(natives) - 1
+                remembered = sum(each.natives.remembered for each in self.choices)
+                if remembered + self._beside > MAX_REMEMBERED:
                     self.too_much = "too many calls"
             part.changed = part.natives is not None and part.natives != natives
             if part.finish or whole:  # some hosts send "" for none
@@ -421,18 +432,19 @@ class FrameQueue:
         if waiting.replaced is not None:
             return waiting.replaced
         parts, chunk, frame = waiting.parts, waiting.chunk, waiting.frame
-        if chunk is None or not any(part.has_changed for part in parts):
+        if chunk is None or not [part for part in parts if part.has_changed]:
             return [frame]
         written, others = list[Frame](), frame.other_lines
         for part in parts:
             choice = part.choice
-            for delta in part.deltas(self._policy):
+            for delta in part.deltas():
                 if "role" in part.original and not choice.role_sent:
                     choice.role_sent = True
                     delta = {"role": part.original["role"], **delta}  # noqa: PLW2901
                 new = encode_chunk(with_delta(chunk, delta, position=part.position), others)
-                if not (choice.finished or choice.index or any(map(chunk.get, NOT_ONLY))):
-                    new.only = read_call(delta)
+                one = not (choice.finished or choice.index or any(map(chunk.get, NOT_ONLY)))
+                if one and "tool_calls" in delta:
+                    new.only = read_delta(delta["tool_calls"][0])
                 written.append(new)
                 others = b""
         if waiting.says_more and (rest := self._rest(parts, chunk)):
@@ -461,22 +473,29 @@ class FrameQueue:
                 part.choice.role_sent = says_something = True
             name = "message" if part.whole else "delta"
             rest = {**value, name: kept, "finish_reason": part.finish}
-            choices.append(_without_logprobs(rest))
+            if rest.get("logprobs"):  # they spell out the tokens, markers included
+                rest["logprobs"] = None
+            choices.append(rest)
         return {**chunk, "choices": choices} if says_something else None
 
 
-def read_call(delta: Json) -> CallDelta | None:
-    """The delta of a call, if this says nothing else."""
-    call = read_delta(delta["tool_calls"][0]) if "tool_calls" in delta else None
-    return None if call is None or call.silent else call
-
-
-def with_delta(chunk: Json, delta: Json, finish: str | None = None, *, position: int = 0) -> Json:
+def with_delta(
+    chunk: Json,
+    delta: Json,
+    finish: str | None = None,
+    *,
+    position: int = 0,
+    keeps_usage: bool = False,
+) -> Json:
     """A chunk with the metadata of another one, of one of its choices."""
     value = {**chunk["choices"][position], "delta": delta, "finish_reason": finish}
-    value.pop("usage", None)
     value.pop("message", None)
-    new = {**chunk, "choices": [_without_logprobs(value)]}
+    if value.get("logprobs"):
+        value["logprobs"] = None
+    new = {**chunk, "choices": [value]}
+    if keeps_usage:
+        return new
+    value.pop("usage", None)
     if new.get("usage") is not None:
         del new["usage"]
     return new
@@ -493,8 +512,3 @@ def without_text_of(chunk: Json, fields: tuple[str, ...]) -> Json:
 def added_chunk(latest: Json, delta: Json, finish: str | None = None) -> Frame:
     """A chunk with the metadata of the latest one."""
     return encode_chunk(with_delta(latest, delta, finish))
-
-
-def _without_logprobs(choice: Json) -> Json:
-    # They spell out the tokens, markers included.
-    return {**choice, "logprobs": None} if choice.get("logprobs") else choice

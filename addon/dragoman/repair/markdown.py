@@ -82,9 +82,6 @@ class Quotation:
     read: bool = False
     """Whether the calls have been compared (`within`)."""
 
-    def __bool__(self) -> bool:
-        return self.by_lines or bool(self.inline or self.closers)
-
     @property
     def in_element(self) -> bool:
         """Whether an HTML element that quotes is open."""
@@ -180,11 +177,14 @@ class MarkdownCode:
         if another closes it in the rest of the line."""
         return () if self._fence or "`" not in self._line else _unclosed(self._line)
 
-    def quotation(self, *, marks: bool = True) -> Quotation:
-        """How calls that begin here may be quoted, if code is not open for certain; without
-        `marks`, only by what their line tells."""
+    def quotation(self) -> Quotation | None:
+        """How calls that begin here may be quoted, if code is not open for certain; None if
+        nothing quotes them."""
         line = _QUOTED_LINE.match(f"{self._line}x") is not None
-        return Quotation(self._indent(), line, self.inline, self._closers() if marks else ())
+        indent = self._indent() if self._line.startswith((" ", "\t")) else 0
+        inline, closers = self.inline, self._closers()
+        found = line or indent or inline or closers
+        return Quotation(indent, line, inline, closers) if found else None
 
     def _read_lines(self, lines: str) -> None:
         """Whole lines, some of which may open a fence, or close it."""

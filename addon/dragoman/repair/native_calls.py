@@ -122,7 +122,7 @@ class NativeCalls:
     def _take(self, element: Any) -> list[Any]:
         cleaned = self.clean(element)
         delta = read_delta(cleaned)
-        if delta is None or delta.silent:
+        if delta is None:
             return [self._calls.native(element)]
         if delta.index is None:
             return self._send(element, self._assembler.take(delta)[0])

@@ -49,7 +49,7 @@ class ScanState:
     def __init__(self, formats: ActiveFormats, counts: ReplyCounts) -> None:
         self.formats = formats
         """Those that are looked for."""
-        self._counts = counts
+        self.counts = counts
         self._events: list[ScanEvent] = []
         self.fed = 0
         """Characters of the choice so far."""
@@ -67,24 +67,19 @@ class ScanState:
         self.before = ""
         """The end of that text, where a stripped header may stand."""
 
-    @property
-    def has_all_calls(self) -> bool:
-        """Whether there were as many calls as a reply may have."""
-        return self._counts.calls >= MAX_CALLS
-
     def find(self, text: str) -> MarkerMatch | None:
         """The first marker in a text."""
-        begin, likenesses = self.formats.begins_at(text), self._counts.likenesses
+        begin, likenesses = self.formats.begins_at(text), self.counts.likenesses
         if begin == len(text):
             return None
         many = [each for each, count in likenesses.items() if count > MAX_LIKENESSES]
-        if many or self._counts.given_up:
-            self._give_up([*self._counts.given_up, *many])
+        if many or self.counts.given_up:
+            self._give_up([*self.counts.given_up, *many])
         return self.formats.find(text, begin, likenesses=likenesses)
 
     def add_in_vain(self, leak_format: LeakFormat, markers: int = 1) -> None:
         """So many more of its markers begin no call."""
-        in_vain = self._counts.in_vain
+        in_vain = self.counts.in_vain
         in_vain[leak_format] = count = in_vain.get(leak_format, 0) + markers
         if sum(in_vain.values()) > MAX_ALL_IN_VAIN:
             self._give_up(self.formats)
@@ -101,18 +96,18 @@ class ScanState:
         if given_up:
             self.formats = self.formats.without(*given_up)
         for each in given_up:
-            if each not in self._counts.given_up:
-                self._counts.given_up.append(each)
+            if each not in self.counts.given_up:
+                self.counts.given_up.append(each)
                 self.add(LeftAsText(f"marker of {each.name}", TOO_MANY))
 
     def read(self, text: str, calls: int = 0) -> None:
         """`text` is text for certain; so many characters of it are whole calls."""
         code = self.code
-        code.fence_lines = self._counts.fence_lines
+        code.fence_lines = self.counts.fence_lines
         if calls:
             code.feed_calls(text[:calls])
         code.feed(text[calls:] if calls else text)
-        self._counts.fence_lines = code.fence_lines
+        self.counts.fence_lines = code.fence_lines
         if look_back := self.formats.look_back:
             self.before = (self.before + text)[-look_back:]
 
@@ -132,7 +127,7 @@ class ScanState:
         """What was found is a call of this format."""
         self.called = True
         self.called_in.add(leak_format)
-        counts = self._counts
+        counts = self.counts
         counts.calls += 1
         counts.in_vain[leak_format] = max(0, counts.in_vain.get(leak_format, 0) - OF_A_CALL)
         self.begin_is_text.clear()

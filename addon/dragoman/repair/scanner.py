@@ -34,7 +34,7 @@ from .declared_tools import DeclaredTools
 from .events import Dropped, LeftAsText, ScanEvent, Text
 from .formats.active import ActiveFormats
 from .formats.json_alone import JSON_ALONE
-from .formats.protocol import NOTHING_HELD, Held, MarkerMatch
+from .formats.protocol import MarkerMatch
 from .scan_state import AFTER_ALL_CALLS, ReplyCounts, ScanState
 from .text_reader import TextReader
 
@@ -72,16 +72,14 @@ class Scanner:
     # Its state
 
     @property
-    def idle(self) -> bool:
-        """Whether text in which no marker begins would come out as it went in."""
-        calls, text = self._calls, self._text
-        held = calls.parser or calls.candidate or text.buffer
-        return not (held or text.fresh or text.channel)
-
-    @property
     def between(self) -> bool:
         """Whether nothing is held or open; text that comes may still begin something."""
         return not (self._calls.parser or self._calls.candidate or self._text.buffer)
+
+    @property
+    def alone(self) -> bool:
+        """Whether a call may be open that is one only if the turn has nothing else."""
+        return self._calls.candidate is not None and self._calls.candidate.alone
 
     @property
     def in_call(self) -> bool:
@@ -96,61 +94,50 @@ class Scanner:
         return len(self._calls.parser.rest if self._calls.parser else self._text.buffer)
 
     @property
-    def held_call(self) -> Held:
-        """What is held back besides `undecided` text: the header of a call that has no name yet,
-        and the pieces of its arguments; or all of a call that is given when it is whole."""
+    def held_call(self) -> list[str]:
+        """The text that is held back besides what is `undecided`, in pieces: that of a call that
+        has no name yet, or of one that is given when it is whole."""
         calls = self._calls
         if (held := calls.held) is not None:
-            return Held("", held.raw, len(held.raw))
-        named = calls.candidate is not None or calls.namer.nameless is None
-        return NOTHING_HELD if named else calls.namer.held
+            return held.raw
+        return calls.namer.held if calls.candidate is None else []
 
     # Text in, events out
 
     def feed(self, text: str) -> list[ScanEvent]:
         """The events that `text` completes."""
-        size = len(text)
-        if size <= _STEP:
-            self._push(text)
-        else:
-            for at in range(0, size, _STEP):
-                self._push(text[at : at + _STEP])
-        return self._state.take()
-
-    def _push(self, text: str) -> None:
         calls = self._calls
-        self._state.fed += len(text)
-        if calls.candidate is not None:
-            calls.candidate.add(text)
-        if calls.parser is not None:
-            calls.parser.push(text)
-        else:
-            self._text.buffer += text
-        self._run()
+        for at in range(0, len(text), _STEP):
+            piece = text[at : at + _STEP]
+            self._state.fed += len(piece)
+            if calls.candidate is not None:
+                calls.candidate.add(piece)
+            if calls.parser is not None:
+                calls.parser.push(piece)
+            else:
+                self._text.buffer += piece
+            self._run()
+        return self._state.take()
 
     def takes(self, text: str) -> str | None:
         """Take `text` if it only continues the text, or the arguments of the open call, and `feed`
         would give all of it at once: return that, which is nothing if the call is held.  Else
         nothing is taken."""
-        calls = self._calls
-        taken: str | None
-        if calls.certain is not None:
-            taken = calls.certain.takes(text)
-            if taken is None:
+        calls, outside, held = self._calls, self._text, self._calls.held
+        waits = calls.candidate or outside.buffer or outside.fresh or outside.channel
+        if (parser := calls.parser) is not None:
+            if calls.certain is None and (held is None or held.size > HELD_LIMIT):
                 return None
-        elif calls.parser is not None:
-            if (held := calls.held) is None or held.size > HELD_LIMIT:
-                return None
-            taken = calls.parser.takes(text)
-            if taken is None:
-                return None
-            held.add(text)
-        elif self.idle and len(text) <= _STEP and not self._state.formats.may_begin_in(text):
+            taken = parser.takes(text)
+            if taken is not None and held is not None:
+                held.add(text)
+        elif waits or len(text) > _STEP or self._state.formats.may_begin_in(text):
+            return None
+        else:
             self._state.read(text)
             taken = text
-        else:
-            return None
-        self._state.fed += len(text)
+        if taken is not None:
+            self._state.fed += len(text)
         return taken
 
     def passed(self, text: str) -> None:
@@ -164,8 +151,7 @@ class Scanner:
         that this completes."""
         if name == self._state.field:
             return []
-        candidate = self._calls.candidate
-        self._end_text(whole=not (candidate and candidate.alone))  # it is not all of the turn
+        self._end_text(whole=not self.alone)  # it is not all of the turn
         if (parser := self._calls.parser) is not None and parser.whole:
             parser.end()
             self._run()
@@ -176,6 +162,20 @@ class Scanner:
         self._state.enter(name)
         self._text.channel = None
         return self._state.take()
+
+    def not_alone(self) -> list[ScanEvent]:
+        """The turn has more than this text, such as a native call: JSON alone is no call."""
+        state, candidate = self._state, self._calls.candidate
+        if JSON_ALONE in state.formats:
+            state.formats = state.formats.without(JSON_ALONE)
+        if candidate is not None and candidate.alone:
+            self._refuse(candidate, candidate.why_text)
+            self._run()
+        return state.take()
+
+    def end_before_more(self, *, whole: bool = True) -> list[ScanEvent]:
+        """This text has ended, but the turn may not have."""
+        return [*self.not_alone(), *self.close(whole=whole)]
 
     def close(self, *, whole: bool = True) -> list[ScanEvent]:
         """The text has ended: what was held back, and the end of an open call.  `whole`:
@@ -204,7 +204,7 @@ class Scanner:
             self._leave_section(calls.run())
         if calls.parser is not None:
             # Its frames were sent: it precedes all that is there.
-            if held := self.held_call.text:
+            if held := "".join(self.held_call):
                 self._state.add(Text(-len(held) - 1, held, self._state.called))
             self._text.buffer = calls.parser.rest
             calls.forget()
@@ -218,15 +218,25 @@ class Scanner:
 
     def _run(self) -> None:
         """Read until more input is needed."""
-        calls = self._calls
+        calls, text = self._calls, self._text
         while True:
-            if calls.parser is None:
-                if not self._step_text():
+            if calls.parser is not None:
+                if (outcome := calls.run()) is Outcome.WAITS:
                     return
-            elif (outcome := calls.run()) is Outcome.WAITS:
-                return
-            else:
                 self._leave_section(outcome)
+            elif (candidate := calls.candidate) is not None:
+                found = calls.after_section(candidate, text.buffer)
+                if found is Outcome.WAITS:
+                    return
+                if isinstance(found, MarkerMatch):
+                    self._begin(found)
+                elif found is Outcome.REFUSED:
+                    self._refuse(candidate, candidate.why_text)
+            elif (begin := text.next_begin()) is not None:
+                marker, header, calls.candidate = begin
+                self._begin(marker, header)
+            else:
+                return
 
     def _leave_section(self, outcome: Outcome) -> None:
         if outcome is Outcome.REFUSED and self._calls.candidate is not None:
@@ -234,24 +244,6 @@ class Scanner:
         elif outcome is Outcome.LEFT:
             self._text.buffer = self._calls.rest
             self._text.fresh = True
-
-    def _step_text(self) -> bool:
-        """Decide as much as can be outside of sections; False when more input is needed."""
-        if self._calls.candidate is not None:
-            return self._read_after_section(self._calls.candidate)
-        if (found := self._text.next_begin()) is None:
-            return False
-        marker, header, self._calls.candidate = found
-        self._begin(marker, header)
-        return True
-
-    def _read_after_section(self, candidate: Candidate) -> bool:
-        found = self._calls.after_section(candidate, self._text.buffer)
-        if isinstance(found, MarkerMatch):
-            self._begin(found)
-        elif found is Outcome.REFUSED:
-            self._refuse(candidate, candidate.why_text)
-        return found is not Outcome.WAITS
 
     def _begin(self, marker: MarkerMatch, header: str = "") -> None:
         """A section or a call may begin here."""

@@ -19,8 +19,8 @@ from .events import Dropped, LeftAsText, Text
 from .formats import lone_at_end
 from .formats.json_alone import JSON_ALONE
 from .formats.protocol import LeakFormat, MarkerMatch
-from .markdown import AFTER_LIMIT, MarkdownCode, Quotation
-from .scan_state import AFTER_ALL_CALLS, ScanState
+from .markdown import AFTER_LIMIT, Quotation
+from .scan_state import AFTER_ALL_CALLS, MAX_CALLS, ScanState
 
 BLANK_LIMIT = 4096
 """Characters of white space after a call that are held, as formatting unless text follows."""
@@ -80,7 +80,8 @@ class TextReader:
             self.give(marker.start)
             marker = marker.moved(-marker.start)
             rule = self._rules(marker.format)
-            quoted = bool(self._state.begin_is_text) or code.quotation(marks=False).quotes_line
+            quotation = code.quotation()
+            quoted = self._state.begin_is_text or (quotation and quotation.quotes_line)
             if quoted or self._why_text(marker, rule, is_open=code.is_open()):
                 self._leave(marker, QUOTED)
             else:
@@ -101,7 +102,10 @@ class TextReader:
             if text:
                 self.give(text)
                 marker = marker.moved(-text)
-            rule, code = self._rules(marker.format), self._code_before(marker)
+            rule, code = self._rules(marker.format), self._state.code
+            if marker.start > 0:  # what is before it, its header, may end quoted code
+                code = copy(code)
+                code.feed(self.buffer[: marker.start])
             is_open = code.is_open()
             if why := self._why_text(marker, rule, is_open=is_open):
                 self._leave(marker, why)
@@ -112,12 +116,14 @@ class TextReader:
             opens_call = opens and marker.kind is None
             # What comes right after a call is as it was.
             after_call = self._state.called and self.fresh
-            quotation = Quotation() if after_call else code.quotation()
-            too_many = marker.alone or self.quoted >= MAX_QUOTED
-            quoted = too_many if opens_call else self._is_quoted(marker, quotation)
+            quotation = None if after_call else code.quotation()
+            quoted: bool | None = False
+            if quotation is not None:
+                too_many = marker.alone or self.quoted >= MAX_QUOTED
+                quoted = too_many if opens_call else self._is_quoted(marker, quotation)
             if quoted is None:
                 return None
-            if quotation and quoted:
+            if quoted:
                 self._leave(marker, QUOTED)
             elif opens_call:
                 return marker, header, self._candidate(marker, rule, quotation, is_open=is_open)
@@ -155,13 +161,14 @@ class TextReader:
         return quotation.quotes_line or quotation.holds(after, ended=ended)
 
     def _candidate(
-        self, marker: MarkerMatch, rule: CallRule, quotation: Quotation, *, is_open: bool
+        self, marker: MarkerMatch, rule: CallRule, quotation: Quotation | None, *, is_open: bool
     ) -> Candidate:
         """What the text before a marker says of a section that begins there."""
-        self._end_channel(marker)
-        may_be = quotation if quotation and not is_open else None
-        in_code = (may_be is None and is_open) or (rule.quoted_last and quotation.in_element)
-        before = self.buffer[: marker.start]
+        if self.channel is not None:
+            self._end_channel(marker)
+        in_element = quotation is not None and quotation.in_element
+        in_code = is_open or (rule.quoted_last and in_element)
+        may_be, before = None if is_open else quotation, self.buffer[: marker.start]
         candidate = Candidate(in_code, may_be, self._state.code, before, alone=marker.alone)
         candidate.add(self.buffer)
         return candidate
@@ -190,7 +197,7 @@ class TextReader:
         whatever follows; empty if it may be real."""
         if rule.calls == "none":
             return "where no call is meant"
-        if self._state.has_all_calls:
+        if self._state.counts.calls >= MAX_CALLS:
             return AFTER_ALL_CALLS
         if is_open:
             may_be_last = rule.quoted_last and marker.opens_call and self.quoted < MAX_QUOTED
@@ -198,14 +205,6 @@ class TextReader:
         if marker.format in self._state.begin_is_text and not marker.is_opener:
             return "of a call that is text"
         return ""
-
-    def _code_before(self, marker: MarkerMatch) -> MarkdownCode:
-        """The text up to a marker; what is before it, its header, may end quoted code."""
-        code = self._state.code
-        if marker.start > 0:
-            code = copy(code)
-            code.feed(self.buffer[: marker.start])
-        return code
 
     def _leave(self, marker: MarkerMatch, why: str) -> None:
         """The marker is text."""

@@ -57,10 +57,6 @@ class CallDelta:
     name: str
     arguments: str
 
-    @property
-    def silent(self) -> bool:
-        return not (self.id or self.name or self.arguments)
-
 
 def elements(delta: Mapping[str, Any]) -> list[Any]:
     """The tool calls in a delta or message, for `read_delta`; the one call of the older
@@ -72,9 +68,9 @@ def elements(delta: Mapping[str, Any]) -> list[Any]:
 
 
 def read_delta(value: Any) -> CallDelta | None:
-    """An element of ``tool_calls``, whatever its fields are; None if it is no object. Arguments
-    that are not a string (Ollama sends an object) become JSON text; a custom tool's are its
-    input."""
+    """An element of ``tool_calls``, whatever its fields are; None if it is no object, or says
+    nothing. Arguments that are not a string (Ollama sends an object) become JSON text; a custom
+    tool's are its input."""
     if not isinstance(value, dict):
         return None
     function = value.get("function")
@@ -87,12 +83,11 @@ def read_delta(value: Any) -> CallDelta | None:
     elif not isinstance(arguments, str):
         arguments = dumps(arguments).decode()
     index, call_id, name = value.get("index"), value.get("id"), function.get("name")
-    return CallDelta(
-        index=index if type(index) is int else None,
-        id=call_id if isinstance(call_id, str) else "",
-        name=name if isinstance(name, str) and not name.isspace() else "",
-        arguments=arguments,
-    )
+    call_id = call_id if isinstance(call_id, str) else ""
+    name = name if isinstance(name, str) and not name.isspace() else ""
+    if not (call_id or name or arguments):
+        return None
+    return CallDelta(index if type(index) is int else None, call_id, name, arguments)
 
 
 @dataclass(eq=False, slots=True)
@@ -233,16 +228,20 @@ class CallAssembler:
         """The call that the delta continues unless it begins one."""
         same_index = self._by_index.get(delta.index) if delta.index is not None else None
         same_id = self._by_id.get(delta.id) if delta.id else None
+        new_index = delta.index is not None and same_index is None
         if same_id is not None and (same_index is None or same_index.id != delta.id):
-            is_new = delta.index is not None and same_index is None
-            return None if is_new and _shares_id(delta, same_id) else same_id
+            # The head of a call with the id of another?
+            whole = same_id.whole if same_id.fragments else not delta.arguments
+            return None if new_index and delta.name and whole else same_id
         if same_index is not None:
             return same_index
         latest = self.calls[-1] if self.calls else None
         begins = delta.id or delta.name or delta.arguments.startswith("{")
-        if delta.index is not None and begins:
-            return latest if latest is not None and _completes(delta, latest) else None
-        return latest
+        if latest is None or not (new_index and begins):
+            return latest
+        # At a new index, more of the arguments of the latest call?
+        more = delta.arguments and latest.name and not delta.name
+        return latest if more and not latest.whole else None
 
     def _continues_name(self, delta: CallDelta, call: Call) -> bool:
         """Whether the delta has the rest of a name that was cut."""
@@ -255,16 +254,6 @@ class CallAssembler:
         if colon:
             return head in self._names and (not index or index.isdigit())
         return ID_PREFIX.startswith(name) or any(each.startswith(head) for each in self._names)
-
-
-def _shares_id(delta: CallDelta, call: Call) -> bool:
-    """Whether a delta at a new index is the head of a call with the id of `call`."""
-    return bool(delta.name) and (call.whole if call.fragments else not delta.arguments)
-
-
-def _completes(delta: CallDelta, call: Call) -> bool:
-    """Whether a delta at a new index continues the arguments of `call`."""
-    return bool(delta.arguments and call.name) and not (delta.name or call.whole)
 
 
 def _other_id(delta: CallDelta, call: Call) -> bool:

@@ -73,9 +73,8 @@ NOT_ONLY = ("error", *SOURCES)
 
 
 class LoneText(NamedTuple):
-    """All that a chunk says, perhaps beside a usage."""
+    """All that a chunk says, perhaps beside a role and a usage."""
 
-    choice: Json
     fields: tuple[str, ...]
     """The fields of its delta that are the text; none if the arguments of its one call are."""
     text: str
@@ -114,7 +113,7 @@ def lone_text(chunk: Any) -> LoneText | None:
     if type(text) is not str:
         return None
     says_more = choice.get("index") or any(map(chunk.get, NOT_ONLY))
-    return LoneText(choice, fields, text, None if says_more else only)
+    return LoneText(fields, text, None if says_more else only)
 
 
 def _only_arguments(calls: Any) -> CallDelta | None:

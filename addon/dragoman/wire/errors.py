@@ -16,7 +16,7 @@ from math import ceil
 from typing import Any
 
 from .error_codes import TYPES, known_code
-from .json_codec import NotJson, dumps, loads
+from .json_codec import NotJson, array, dumps, loads
 from .sse import Frame, is_event_stream, split
 
 MAX_MESSAGE = 2000
@@ -156,14 +156,9 @@ def unlisted(value: Any) -> Any:
 
 
 def reports_error(frame: Frame) -> bool:
-    if frame.is_error:
-        return True
-    try:
-        value = loads(frame.data or b"")
-    except NotJson:
-        return False
-    choices = value.get("choices") if isinstance(value, dict) else None
-    return any(map(_is_error, [value, *(choices if isinstance(choices, list) else ())]))
+    value = frame.json
+    choices = array(value.get("choices")) if isinstance(value, dict) else ()
+    return frame.is_error or any(map(_is_error, [value, *choices]))
 
 
 def _is_error(value: Any) -> bool:

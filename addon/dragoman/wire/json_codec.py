@@ -64,6 +64,26 @@ def _read(text: _Text) -> Any:
     return value if end == len(stripped) else json.loads(text)
 
 
+def marks_in(text: bytes) -> int:
+    """At least the JSON values of a text, less one: also counts marks within strings."""
+    return text.count(b",") + text.count(b"[") + text.count(b"{")
+
+
+def has_more_values(body: bytes, most: int) -> bool:
+    """Whether a JSON text has more than `most` values: counts the commas and openings that are not
+    in strings."""
+    if marks_in(body) <= most:
+        return False
+    if b"\0" in body:  # of another encoding than UTF-8, whose quotes are not counted here
+        return True
+    if b"\\" in body:
+        body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    # Without commas between them, strings are no JSON, but much work.
+    if body.count(b'"') > 4 * most:
+        return True
+    return marks_in(b"".join(body.split(b'"')[::2])) >= most
+
+
 def nesting_exceeds(value: Any, limit: int) -> bool:
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(limit):

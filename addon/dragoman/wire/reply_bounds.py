@@ -1,4 +1,4 @@
-"""What a reply that is read whole may hold, beside the bytes that `proxy.content_decoding` allows.
+"""What an event of a reply, or a reply that comes whole, may hold beside its bytes.
 
 Other streams wait while plain code reads, converts and writes it: some 45 µs for each call, and up
 to 1 µs for each other JSON value.  The bridge fails a turn beyond a bound; repair passes it on
@@ -9,45 +9,44 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..notes import Evidence
-from .json_codec import NotJson, array, loads, objects
-from .request_bounds import has_more_values
+from .json_codec import Json, NotJson, array, has_more_values, loads, objects
 
 MAX_VALUES = 200_000
 """JSON values: the log probabilities of 20,000 tokens."""
-MAX_PARTS = 2_000
+MAX_PARTS = 1_000
 """Choices, and what a list in a message of one holds: calls, parts, sources; items or blocks of
-other APIs.  No client runs as many calls."""
+other APIs, and their parts.  No client runs as many calls."""
+_PART = 2
+"""Bytes of a part, at least."""
+_HOLDERS = ("response", "message", "delta", "item", "part")
+_LISTS = (
+    *("choices", "content", "tool_calls", "reasoning_details", "thinking", "annotations"),
+    *("citations", "search_results", "output", "summary"),
+)
 
 
-class TooMany(Exception):  # noqa: N818 - a limit, not a fault of the program
+class TooMany(NotJson):
     """A bound is exceeded; the message names it."""
 
 
-def whole_value(body: bytes) -> Any:
-    """The value of a reply that is no event stream.  Raises `NotJson` and `TooMany`."""
-    if has_more_values(body, MAX_VALUES):
-        raise TooMany(f"more than {MAX_VALUES:,} JSON values")
-    value = loads(body)
-    if isinstance(value, dict) and _parts_in(value) > MAX_PARTS:
-        raise TooMany(f"more than {MAX_PARTS:,} calls or parts")
-    return value
+def bounded(text: bytes) -> tuple[Any, str]:
+    """The value of a reply or of an event; or none, and the bound that it exceeds.  Raises
+    `NotJson`."""
+    if len(text) > MAX_VALUES and has_more_values(text, MAX_VALUES):
+        return None, f"more than {MAX_VALUES:,} JSON values"
+    value = loads(text)
+    if len(text) > _PART * MAX_PARTS and isinstance(value, dict) and _parts_in(value) > MAX_PARTS:
+        return None, f"more than {MAX_PARTS:,} calls or parts"
+    return value, ""
 
 
-def repairable(body: bytes, evidence: Evidence) -> Any:
-    """As `whole_value`, for repair: None if the reply passes unread."""
-    try:
-        return whole_value(body)
-    except NotJson:
-        return None
-    except TooMany as bound:
-        evidence.note("not repaired", f"a reply of {bound}")
-        return None
-
-
-def _parts_in(reply: dict[str, Any]) -> int:
-    count = sum(len(array(reply.get(name))) for name in ("choices", "output", "content"))
-    for choice in objects(reply.get("choices")):
-        for message in objects([choice.get("message"), choice.get("delta")]):
-            count += sum(map(len, map(array, message.values())))
+def _parts_in(value: Json) -> int:
+    count, holders = 0, [value]
+    for holder in holders:  # more are found in each
+        holders += objects([holder.get(name) for name in _HOLDERS])
+        for members in map(array, map(holder.get, _LISTS)):
+            count += len(members)
+            if count > MAX_PARTS:
+                return count
+            holders += objects(members)
     return count

@@ -21,9 +21,8 @@ from .chat_delta import choices, lone_text, texts
 from .chat_text import reasoning
 from .errors import ErrorObject, read_error, unlisted
 from .json_codec import Json, NotJson, dumps, objects, string
-from .reply_bounds import TooMany, whole_value
 from .responses import DELTAS, is_event
-from .sse import Frame, is_event_stream, split
+from .sse import Document, Frame, is_event_stream, split
 from .usage import Counts, counts, merged
 
 MAX_TEXT = 4 * 1024 * 1024
@@ -123,12 +122,8 @@ class ReplyReader:
         if not (self._parsed and (only or counted)):
             if self._first is not None and self._answered and _DELTA.search(frame.raw):
                 return False
-            try:
-                value = unlisted(frame.value) if frame.whole else None
-            except NotJson:
+            if not isinstance(value := unlisted(frame.json), dict):
                 self._done = self._done or frame.is_done
-                return False
-            if not isinstance(value, dict):
                 return False
             found = lone_text(value) if self._parsed else None
             if found is None or found.only is None:
@@ -196,7 +191,7 @@ class ReplyReader:
             if said:
                 self._token()
             for delta in map(read_delta, elements(choice.delta)):
-                if delta is not None and not delta.silent:
+                if delta is not None:
                     self._token()
                     turn.call(delta, whole=choice.whole)
             if reason := choice.fields.get("finish_reason"):
@@ -291,8 +286,8 @@ class ReplyReader:
     def document(self, body: bytes) -> None:
         """A body that is no event stream."""
         try:
-            value = unlisted(whole_value(body)) if len(body) <= MAX_WHOLE else None
-        except (NotJson, TooMany):
+            value = unlisted(Document(body).value) if len(body) <= MAX_WHOLE else None
+        except NotJson:
             return
         if isinstance(value, dict):
             self._size = len(body)

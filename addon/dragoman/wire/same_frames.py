@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]
 
-from .json_codec import Json, NotJson, quoted
+from .json_codec import Json, quoted
 from .sse import Frame
 
 MAX_FRAME = 4096
@@ -25,8 +25,6 @@ class SameFrames:
     """The bytes around the text of a chunk, which has it once, or twice with `middle` between."""
 
     chunk: Json
-    fields: tuple[str, ...]
-    """The fields of its delta that are the text; none if the arguments of its one call are."""
     head: bytes
     middle: bytes
     tail: bytes
@@ -37,7 +35,8 @@ class SameFrames:
 
     @classmethod
     def of(cls, frame: Frame, chunk: Json, fields: tuple[str, ...], text: str) -> SameFrames | None:
-        """None if the `text` of the chunk stands elsewhere in its frame, too."""
+        """None if the `text` of the chunk stands elsewhere in its frame, too.  `fields`: those of
+        its delta that are the text; none if the arguments of its one call are."""
         if len(frame.raw) > MAX_FRAME or len(fields) > 2:
             return None
         pieces = frame.raw.split(quoted(text))
@@ -49,14 +48,11 @@ class SameFrames:
         else:
             (call,) = choice["delta"]["tool_calls"]
             delta = choice["delta"] | {"tool_calls": [with_arguments(call, _ANOTHER_TEXT)]}
-        try:
-            tried = Frame(quoted(_ANOTHER_TEXT).join(pieces)).value
-        except NotJson:
-            return None
+        tried = Frame(quoted(_ANOTHER_TEXT).join(pieces)).json
         if tried != {**chunk, "choices": [{**choice, "delta": delta}]}:
             return None
         middle = pieces[1] if len(pieces) == 3 else b""
-        return cls(chunk, fields, pieces[0], middle, pieces[-1])
+        return cls(chunk, pieces[0], middle, pieces[-1])
 
     def text_in(self, raw: bytes) -> str:
         """The text of a frame that is the same but for it; empty for any other."""

@@ -18,8 +18,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ..notes import Evidence
 from .chat_calls import CallDelta
-from .json_codec import Json, dumps, loads
+from .json_codec import Json, NotJson, dumps
+from .reply_bounds import TooMany, bounded
 
 MAX_FRAME = 32 * 1024 * 1024
 """Bytes of one frame that are held; a larger frame is passed on in pieces as it arrives, each
@@ -84,14 +86,33 @@ class Frame:
     counted: Json | None = field(default=None, repr=False, compare=False)
     """Its chunk, if that has a usage beside what it `only` says."""
     _value: Any = field(default=..., repr=False, compare=False)
+    _beyond: str = field(default="", repr=False, compare=False)
+    """The bound that this exceeds."""
 
     @property
     def value(self) -> Any:
-        """Its JSON value, parsed once; None if it has no data.  Raises `NotJson`."""
+        """Its JSON value, parsed once; None if it has no data.  Raises `NotJson` and `TooMany`."""
         if self._value is ...:
             data = self.data
-            self._value = None if data is None else loads(data)
+            self._value, self._beyond = (None, "") if data is None else bounded(data)
+        if self._beyond:
+            raise TooMany(self._beyond)
         return self._value
+
+    @property
+    def json(self) -> Any:
+        """The same, but None for what is no JSON, beyond a bound, or only a piece of a frame."""
+        try:
+            return self.value if self.whole else None
+        except NotJson:
+            return None
+
+    def readable(self, evidence: Evidence) -> Any:
+        """The same for repair: on record if it exceeds a bound."""
+        value = self.json
+        if self._beyond:
+            evidence.note("not repaired", f"an event or reply of {self._beyond}")
+        return value
 
     @property
     def data(self) -> bytes | None:
@@ -148,6 +169,16 @@ def encode(*data: bytes, event: str = "", other_lines: bytes = b"") -> Frame:
 def encode_chunk(value: Any, other_lines: bytes = b"") -> Frame:
     """A frame with a JSON value, which is kept with it."""
     return Frame(b"".join((other_lines, b"data: ", dumps(value), b"\n\n")), _value=value)
+
+
+class Document(Frame):
+    """A reply that came whole."""
+
+    __slots__ = ()
+
+    @property
+    def data(self) -> bytes:
+        return self.raw
 
 
 def frame_of(document: Any) -> Frame:

@@ -106,7 +106,7 @@ def test_a_call_is_held_up_to_a_limit_and_its_text_need_not_wait(leak: LeakForma
     scanner = scanner_of(DeclaredTools.of_request(REQUEST), "declared", ActiveFormats([leak]))
     text = OPENED[leak] + "e"
     assert gist(scanner.feed(text)) == ""
-    assert (scanner.undecided, scanner.held_call.text) == (0, text)
+    assert (scanner.undecided, "".join(scanner.held_call)) == (0, text)
     word = 'cho "a\\'
     assert scanner.takes(word) == ""
     text += word

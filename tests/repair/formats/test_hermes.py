@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dragoman.repair.events import Arguments, LeftAsText, Text
 from dragoman.repair.formats.active import ActiveFormats
+from dragoman.repair.formats.enclosed_json import HERMES
 from dragoman.repair.formats.glm import GLM
-from dragoman.repair.formats.hermes import HERMES
 from dragoman.repair.formats.json_arguments import MAX_QUOTED
 from dragoman.repair.formats.mistral import MISTRAL
 from dragoman.repair.formats.qwen import QWEN

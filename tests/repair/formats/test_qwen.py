@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.repair.formats.enclosed_json import HERMES
 from dragoman.repair.formats.glm import GLM
-from dragoman.repair.formats.hermes import HERMES
 from dragoman.repair.formats.qwen import QWEN
 from tests.repair.formats.turns import Turn, assert_reads_back, read_at_any_cut, streamed, turns
 from tests.repair.turns import cut

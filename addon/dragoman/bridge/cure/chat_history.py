@@ -24,8 +24,8 @@ from typing import Any
 
 from ...notes import Evidence
 from ...wire.chat_text import reasoning
-from ...wire.json_codec import Json, NotJson, array, dumps, loads, string
-from ...wire.request_bounds import MAX_VALUES, marks_in
+from ...wire.json_codec import Json, NotJson, array, dumps, loads, marks_in, string
+from ...wire.request_bounds import MAX_VALUES
 from ..call_ids import CallIds
 from ..model_families import Family
 from .tool_names import ToolNames

@@ -6,7 +6,7 @@ Of a call that may have come twice, as text and as a block, all is held until th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from io import StringIO
 from itertools import count
 from typing import Any
@@ -24,10 +24,12 @@ from ...wire.json_codec import Json, dumps, string
 from ...wire.messages import TextKind
 from ...wire.sse import Frame
 from ..messages.event_writer import MessageWriter
+from .host_reader import HostText, ItemAdded, ItemDone, OtherEvent, Said, TextDelta
 
 CallEvent = CallStart | Arguments | CallEnd
 Call = RepeatedCall[Any]
-Piece = tuple[Call, CallEvent] | Json
+OfHost = ItemAdded | OtherEvent | ItemDone
+Piece = tuple[Call, CallEvent] | OfHost
 """An event of a leaked call, or one of the host's."""
 _NO_CALL: Call = RepeatedCall("", leaked=False, arguments=StringIO(), ended=True)
 
@@ -40,18 +42,17 @@ class ClientMessage:
         self._policy = policy
         self._evidence = evidence
         self._writer = MessageWriter()
-        self.changed = False
-        """Whether from now on the writer writes."""
         self._block: Json = {}
         """The host's latest block, as it began."""
-        self._index: int | None = None
-        """Its index at the host, and at the client, if that has it."""
         self._at = -1
+        """Its index at the client, if that has it."""
+        self._same = True
+        """Whether nothing in it was changed."""
         self._blank = ""
         """White space that is sent if a text follows."""
         self._ended = False
         """Whether there was a stop reason."""
-        self.cut = False
+        self._cut = False
         """Whether a call was cut off, be it in its header."""
         self._calls = RepeatedCalls[Piece](evidence)
         self._leaked = self._native = _NO_CALL
@@ -65,77 +66,79 @@ class ClientMessage:
 
     # The host's events
 
-    def passed(self, event: Json) -> None:
-        """This event has left as it came."""
-        if (block := api.block_begun(event)) is not None:
-            self._begin(event, block)
-            index = api.index_of(event)
-            self._at = self._writer.index + 1 if index is None else index
-            self._writer.adopt(self._at, string(block.get("type")))
-        elif event.get("type") == api.BLOCK_STOP and api.index_of(event) in (None, self._index):
+    def passed(self, said: Said) -> None:
+        """The client has got this as it came."""
+        if isinstance(said, ItemAdded):
+            self._begin(said.item)
+            self._at = said.index
+            self._writer.adopt(self._at, string(said.item.get("type")))
+        elif isinstance(said, ItemDone):
             self._writer.kind = ""
-        self._follow(event)
+        self._follow(said)
 
-    def pass_on(self, frame: Frame, event: Json, *, signed: bool) -> None:
-        """Send any event but a text.  `event` is empty if the API has no such event; `signed`:
-        whether nothing of its block has changed."""
-        kind = string(event.get("type"))
-        if not kind.startswith("content_block"):
-            self._pass_other(frame, event, kind)
-            return
-        if (block := api.block_begun(event)) is not None:
-            self._begin(event, block)
-            if block.get("type") in api.TEXTS:
-                return  # it begins with its text
-        elif api.index_of(event) not in (None, self._index):
-            return  # for the client that block ended when another began
-        elif not signed and api.delta_of(event).get("type") == api.SIGNATURE:
-            self._evidence.note("dropped", "the signature of thoughts that were repaired")
-            return
-        if self._native.ended:
-            self._write_block(event)
-        else:
-            self._let_out(self._calls.add(self._native, event))
-        self._let_out(self._follow(event))
+    def say(self, said: Said) -> None:
+        """Write anything but text that is scanned."""
+        if isinstance(said, TextDelta):
+            self.write(said.text, [Text(0, said.delta)])
+        elif isinstance(said, OtherEvent) and said.index is None:
+            self._say_of_message(said.event)
+        elif isinstance(said, OfHost):
+            if isinstance(said, ItemAdded):
+                self._begin(said.item)
+                if said.item.get("type") in api.TEXTS:
+                    return  # it begins with its text
+            elif isinstance(said, OtherEvent) and not self._same and _is_signature(said.event):
+                self._evidence.note("dropped", "the signature of thoughts that were repaired")
+                return
+            if self._native.ended:
+                self._write_block(said)
+            else:
+                self._let_out(self._calls.add(self._native, said))
+            self._let_out(self._follow(said))
 
-    def _begin(self, event: Json, block: Json) -> None:
-        self._block, self._index, self._at = block, api.index_of(event), -1
+    def pass_on(self, frame: Frame) -> None:
+        """Send a frame that is no event of the API."""
+        self._writer.frames.append(frame)
+
+    def _begin(self, block: Json) -> None:
+        self._block, self._at, self._same = block, -1, True
         self._blank, self._native = "", _NO_CALL
         if block.get("type") == api.CALL:
             self._native = self._calls.begin(string(block.get("name")), leaked=False)
 
-    def _follow(self, event: Json) -> Sequence[Piece]:
+    def _follow(self, said: Said) -> Sequence[Piece]:
         """Keep what a block of a call says; what of calls leaves now."""
-        native = self._native
+        native, is_end = self._native, isinstance(said, ItemDone)
         if native.ended:
             return []
-        is_end = event.get("type") == api.BLOCK_STOP
-        arguments, given = api.arguments_in(event), self._block.get("input")
-        if is_end and given and native.empty:
+        arguments, given = "", self._block.get("input")
+        if isinstance(said, OtherEvent):
+            arguments = api.arguments_in(said.event)
+        elif is_end and given and native.empty:
             arguments = dumps(given).decode()  # it came with the beginning
         if arguments:
             self._calls.keep(native, arguments)
         return self._calls.end(native) if is_end else []
 
-    def _pass_other(self, frame: Frame, event: Json, kind: str) -> None:
-        reason = api.stop_reason_in(event)
-        if reason or kind == api.MESSAGE_STOP:
+    def _say_of_message(self, event: Json) -> None:
+        reason, is_stop = api.stop_reason_in(event), event["type"] == api.MESSAGE_STOP
+        if reason or is_stop:
             self._let_out(self._calls.close(cut=not is_whole(reason)))
         if reason:
             self._end(event, reason)
             return
-        if kind == api.MESSAGE_STOP and self._writer.called and not self._ended:
+        if is_stop and self._writer.called and not self._ended:
             self._evidence.note("added stop_reason", api.TOOL_USE)
             ends = {"stop_reason": None, "stop_sequence": None}
             added = {"type": api.MESSAGE_DELTA, "delta": ends, "usage": {"output_tokens": 0}}
             self._end(added, api.TOOL_USE)
-        elif kind == api.MESSAGE_STOP:
+        elif is_stop:
             self._writer.stop()
-        self._writer.frames.append(frame)
+        self._writer.frames.append(api.encoded(event))
 
     def _end(self, event: Json, reason: str) -> None:
         self._ended = True
-        if self.cut and reason != "refusal":
+        if self._cut and reason != "refusal":
             reason = api.CUT
         elif self._writer.called and self._policy.ends_for_calls(reason):
             reason = api.TOOL_USE
@@ -143,16 +146,16 @@ class ClientMessage:
 
     # Blocks out
 
-    def _write_block(self, event: Json) -> None:
-        """An event of a block that is no text."""
+    def _write_block(self, said: OfHost) -> None:
+        """What is said of a block that is no text."""
         writer = self._writer
-        if event["type"] == api.BLOCK_START:
+        if isinstance(said, ItemAdded):
             self._open()
-        elif event["type"] == api.BLOCK_DELTA:
+        elif isinstance(said, OtherEvent):
             if self._at < 0 and self._block.get("type") in api.TEXTS:
                 self._open()  # a signature alone
             if writer.kind and self._at == writer.index:
-                writer.delta(api.delta_of(event))
+                writer.delta(api.delta_of(said.event))
             else:
                 self._evidence.note("dropped", "a delta of a repaired block")
         elif writer.kind in api.TEXTS or (writer.kind and self._at == writer.index):
@@ -165,27 +168,38 @@ class ClientMessage:
 
     def _let_out(self, pieces: Sequence[Piece]) -> None:
         for piece in pieces:
-            if isinstance(piece, dict):
-                self._write_block(piece)
-            else:
+            if isinstance(piece, tuple):
                 self._write_call(*piece)
+            else:
+                self._write_block(piece)
 
     # What the scanner has made of a text
 
-    def write(self, piece: ScanEvent, kind: TextKind) -> None:
-        """`kind`: of the block in which it came."""
-        if isinstance(piece, Text):
-            meant = {"content": "text", "reasoning": "thinking", None: kind}[piece.kind]
-            self._write_text(api.TEXTS[meant], piece.text)
-        elif isinstance(piece, CallEvent):
-            if isinstance(piece, CallStart):
-                self._leaked = self._calls.begin(piece.name, leaked=True)
-            arguments = piece.text if isinstance(piece, Arguments) else ""
-            self._let_out(self._calls.add(self._leaked, (self._leaked, piece), arguments))
-            if isinstance(piece, CallEnd) and not piece.cuts_call:
-                self._let_out(self._calls.end(self._leaked))
-        elif isinstance(piece, Dropped):
-            note_piece(self._evidence, piece)
+    def write(self, text: HostText, pieces: Iterable[ScanEvent], _: Sequence[Json] = ()) -> None:
+        """Write what the scanner made of a text."""
+        own: TextKind = "text" if text.part.item == "message" else "thinking"
+        for piece in pieces:
+            if isinstance(piece, Text):
+                kinds: dict[str | None, TextKind] = {"content": "text", "reasoning": "thinking"}
+                self._write_text(kinds.get(piece.kind, own), piece.text)
+                continue
+            self._same = False
+            if isinstance(piece, CallEvent):
+                self._add_leaked(piece)
+            elif isinstance(piece, Dropped):
+                note_piece(self._evidence, piece)
+
+    def end_text(self, *, in_header: bool) -> None:
+        """A text has ended, maybe in a call's header."""
+        self._cut = self._cut or in_header
+
+    def _add_leaked(self, event: CallEvent) -> None:
+        if isinstance(event, CallStart):
+            self._leaked = self._calls.begin(event.name, leaked=True)
+        arguments = event.text if isinstance(event, Arguments) else ""
+        self._let_out(self._calls.add(self._leaked, (self._leaked, event), arguments))
+        if isinstance(event, CallEnd) and not event.cuts_call:
+            self._let_out(self._calls.end(self._leaked))
 
     def _write_text(self, kind: TextKind, text: str) -> None:
         if self._writer.kind != kind:
@@ -212,12 +226,16 @@ class ClientMessage:
             self._writer.arguments(event.text)
 
     def _end_call(self, call: Call, end: CallEnd) -> None:
-        self.cut = self.cut or end.cuts_call
+        self._cut = self._cut or end.cuts_call
         if end.cut:
-            self._evidence.note("closed a call that the stream cut off")
+            self._evidence.note("ended within a call")
         elif not end.valid:
             self._evidence.note("passed on arguments that are not JSON")
         checked = call.complete and call.arguments.tell() <= MAX_CHECKED
         refused = checked and self._tools.refuses(call.name, call.arguments.getvalue())
         self._evidence.refused_calls += not end.cut and (refused or not end.valid)
         self._writer.stop(cut=end.cuts_call)
+
+
+def _is_signature(event: Json) -> bool:
+    return api.delta_of(event).get("type") == api.SIGNATURE

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 
 from ...wire import responses
 from ...wire.json_codec import Json, NotJson, array, dumps, loads, string
-from ...wire.responses import DELTAS, DONES, TERMINALS, is_event
-from ...wire.sse import Frame
+from ...wire.responses import DELTAS, DONES, TERMINALS
 from ..responses.output_items import REASONING, REFUSAL, SUMMARY, TEXT, StreamedPart
 
 _REASONING_TEXT = replace(REASONING, text=responses.REASONING_TEXT)
@@ -168,15 +167,6 @@ class OtherEvent:
 Said = ItemAdded | TextDelta | TextDone | ItemDone | OtherEvent
 
 
-def event_of(frame: Frame) -> Json | None:
-    """The event of a frame; None if the API has no such event."""
-    try:
-        event = frame.value if frame.whole else None
-    except NotJson:
-        return None
-    return event if isinstance(event, dict) and is_event(event) else None
-
-
 def _id_of(item: Json) -> str:
     """The id by which events name an item; llama.cpp gives a call no other than its call's."""
     return string(item.get("id") or item.get("call_id"))
@@ -196,6 +186,13 @@ def _call_or_type(item: Json) -> tuple[str, bytes] | str | None:
 
 class HostReader:
     """Reads the events of one response."""
+
+    is_event = staticmethod(responses.is_event)
+
+    @staticmethod
+    def begins(event: Json) -> bool:
+        """Whether an item, or a part of one, begins with an event."""
+        return string(event["type"]).endswith(("item.added", "part.added"))
 
     def __init__(self) -> None:
         self.response: Json | None = None

@@ -26,6 +26,7 @@ from ...wire.chat_delta import ChoiceDelta
 from ...wire.chat_end import EARLY, Finish
 from ...wire.errors import UpstreamError, failure, stream_error
 from ...wire.json_codec import NotJson
+from ...wire.reply_bounds import TooMany
 from ...wire.sse import Frame
 from ...wire.usage import Counts, counts, usage
 from ..request.validation import label
@@ -163,6 +164,10 @@ class ReplyConverter:
         else:
             try:
                 value = frame.value
+            except TooMany as bound:
+                message = f"The upstream's answer is too large: {bound}."
+                self._fail(failure("server_error", message))
+                return
             except NotJson:
                 if frame.is_done:
                     self._end()

@@ -12,7 +12,7 @@ from ...wire import chat_delta
 from ...wire.chat_calls import CallDelta, elements, read_delta
 from ...wire.chat_delta import SOURCES
 from ...wire.sse import Only
-from .item_order import ItemOrder
+from .item_order import PIECE, ItemOrder
 from .think_tags import SplitText, ThinkSplitter
 
 
@@ -111,7 +111,8 @@ class DeltaReader:
         self.end_content()
         for element in calls:
             delta = read_delta(element)
-            if delta is None or delta.silent:
+            if delta is None:
+                self._items.size += PIECE
                 self._evidence.note("skipped", "tool call delta that says nothing")
             else:
                 self._items.call(delta, whole=whole, choice=index)

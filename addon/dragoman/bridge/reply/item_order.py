@@ -23,8 +23,9 @@ from .call_emitter import CallEmitter
 
 PIECE = 64
 """Bytes that a text takes beside its characters while it waits."""
-ITEM = 1024
-"""Bytes that an item or a call takes beside its text."""
+ITEM = 8 * 1024
+"""What an item or a call counts beside its text: a turn has 1,000 of them at most, as each costs
+as much as thousands of characters."""
 
 
 @dataclass(slots=True)

@@ -17,9 +17,18 @@ from ...wire.body_form import BodyForm
 from ...wire.chat_end import EARLY, broken_off
 from ...wire.errors import error_json, http_error
 from ...wire.json_codec import NotJson, dumps
-from ...wire.reply_bounds import TooMany, whole_value
+from ...wire.reply_bounds import TooMany
 from ...wire.reply_reader import TurnReader
-from ...wire.sse import DONE, Frame, FrameSplitter, frame_of, is_event_stream, joined, split
+from ...wire.sse import (
+    DONE,
+    Document,
+    Frame,
+    FrameSplitter,
+    frame_of,
+    is_event_stream,
+    joined,
+    split,
+)
 from .converter import ReplyConverter
 
 
@@ -124,15 +133,15 @@ class BridgePipeline:
     def convert_document(self, body: bytes) -> list[Frame]:
         """A body that is no event stream, once the reply is open: each of its choices is one chunk,
         which repair may replace by several."""
+        document: Frame = Document(body)
         try:
-            value = whole_value(body)
+            frames = list(map(frame_of, by_choice(document.value)))
+        except TooMany:
+            frames = [document]
         except NotJson:
             return self.fail("The upstream's answer is not JSON.")
-        except TooMany as bound:
-            return self.fail(f"The upstream's answer is too large: {bound}.")
-        for each in by_choice(value):
-            self._repair_frame(frame_of(each))
-        self._repair_frame(DONE)
+        for each in [*frames, DONE]:
+            self._repair_frame(each)
         return self._events.drain()
 
 

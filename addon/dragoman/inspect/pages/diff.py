@@ -19,8 +19,8 @@ from ...wire.json_codec import NotJson, loads
 from ...wire.sse import Frame, is_event_stream
 from ..exchange import Exchange
 from ..parse.frames import Frames, NumberedFrame, head_and_tail
-from .page import Line, Page, count, joined, nothing, size
-from .upstream import Margins, carried, margin, text_line
+from .page import Line, Page, Style, count, joined, nothing, size
+from .upstream import Margins, carried, text_line
 
 MAX_COMPARED = 1_000
 """Frames, or lines, of each side that are compared after their common beginning: `difflib` takes
@@ -44,30 +44,12 @@ def diff_page(exchange: Exchange, *, full: bool = False) -> Page:
         return [nothing(exchange.client_missing, "the client's reply")]
     if upstream == client:
         return [Line(f"Both sides are the same: {size(len(client))}, untouched.", "highlight")]
-    margins = Margins(exchange, "upstream").of, Margins(exchange, "client").of
-    reworded = full or exchange.job != "bridge"
-    return diff_of(upstream, client, ("upstream", "client"), margins, reworded=reworded)
-
-
-def full_diff_page(exchange: Exchange) -> Page:
-    return diff_page(exchange, full=True)
-
-
-def diff_of(
-    before: bytes,
-    after: bytes,
-    names: tuple[str, str],
-    margins: tuple[Margin, Margin] = (margin, margin),
-    *,
-    reworded: bool = True,
-) -> Page:
-    """`margins`: what stands before the frames of each; `reworded`: whether to show frames with
-    the same text in other words."""
-    bodies = before, after
+    bodies, names = (upstream, client), ("upstream", "client")
     if all(map(is_event_stream, bodies)):
+        margins = Margins(exchange, "upstream").of, Margins(exchange, "client").of
         sides = [head_and_tail(body, MAX_FRAMES, MAX_BYTES) for body in bodies]
         sizes = [count(side.total, "frame") for side in sides]
-        form = _Form("frame", 0, 300, margins, reworded)
+        form = _Form("frame", 0, 300, margins, full or exchange.job != "bridge")
     else:
         sides = list(map(_lines, bodies))
         sizes = [size(len(body)) for body in bodies]
@@ -82,6 +64,10 @@ def diff_of(
             further = count(number, f"further {form.unit}")
             page.append(Line(f"… {further} of the {name} are not compared …", "key"))
     return page
+
+
+def full_diff_page(exchange: Exchange) -> Page:
+    return diff_page(exchange, full=True)
 
 
 def _lines(body: bytes) -> Frames:
@@ -112,7 +98,9 @@ class _Form:
     limit: int
     """Characters of one that are shown."""
     margins: tuple[Margin, Margin]
+    """What stands before those of each side."""
     reworded: bool = True
+    """Whether to show frames with the same text in other words."""
 
     def differences(self, left: list[NumberedFrame], right: list[NumberedFrame]) -> Page:
         """Frames of both sides, those with the same text side by side; what the second has before
@@ -145,17 +133,13 @@ class _Form:
         if len(olds) == len(news):
             firsts = [_common(_text(a), _text(b)) for a, b in zip(olds, news, strict=True)]
             begins = [at - _BEFORE if at > self.limit - _BEFORE else 0 for at in firsts]
+
+        def lines(sign: str, style: Style, margin: Margin, ones: list[NumberedFrame]) -> Page:
+            shown = zip(ones, begins, strict=False)
+            return [Line(f"{sign} {margin(x)}{self._cut(x, at)}", style) for x, at in shown]
+
         of_left, of_right = self.margins
-        return (
-            [
-                Line(f"- {of_left(old)}{self._cut(old, begin)}", "error")
-                for old, begin in zip(olds, begins, strict=False)
-            ],
-            [
-                Line(f"+ {of_right(new)}{self._cut(new, begin)}", "header")
-                for new, begin in zip(news, begins, strict=False)
-            ],
-        )
+        return lines("-", "error", of_left, olds), lines("+", "header", of_right, news)
 
     def _cut(self, placed: NumberedFrame, begin: int = 0) -> str:
         return ("…" if begin else "") + text_line(_text(placed)[begin:], self.limit)

@@ -10,6 +10,7 @@ import re
 from itertools import groupby
 from typing import Any
 
+from ...bridge.model_families import family_of
 from ...notes import printable
 from ...wire.chat_calls import elements, read_delta
 from ...wire.chat_text import DETAILS, REASONING, reasoning
@@ -46,7 +47,7 @@ MAX_TOOLS = 400
 MAX_TOOL = 4_000
 """Characters of a tool that was changed."""
 _TEXT_NAMES = ("text", "thinking", "refusal")
-"""Of the parts of a content."""
+"""The members of a content's part that may be its text."""
 _CALL_MORE = {"namespace", "status"}
 """The members of a call that are shown besides its name, id and arguments."""
 _CALLS = ("tool_calls", "function_call")
@@ -103,20 +104,19 @@ def _what_differs(received: ParsedRequest, sent: ParsedRequest) -> Page:
             page += [Line(), Line(f"… {len(items):,} unchanged …", "key")]
         else:
             page += _items(items)
-    for number, tool in enumerate(received.tools):
+    for tool in received.tools:
         if dumps(tool) not in sent_tools:
-            page += _changed_tool(tool, sent, number)
+            page += _changed_tool(tool, sent)
     if settings:
         page += section("Settings", pretty_value(settings, MAX_MESSAGE))
     return page
 
 
-def _changed_tool(tool: Json, sent: ParsedRequest, number: int) -> Page:
-    """A tool before and after, which has kept its place unless one was left out."""
+def _changed_tool(tool: Json, sent: ParsedRequest) -> Page:
+    """A tool before and after, which may have been sent with a name that its family takes."""
     page = section(f"Tool {', '.join(map(one_line, names_of(tool)))}", pretty_value(tool, MAX_TOOL))
-    others = [each for each in sent.tools if names_of(each) == names_of(tool)]
-    if not others and len(sent.tools) > number:
-        others = [sent.tools[number]]
+    names = {*names_of(tool), *map(family_of(sent.model).sent_tool_name, names_of(tool))}
+    others = [each for each in sent.tools if names & {*names_of(each)}]
     after = pretty_value(others[0], MAX_TOOL) if others else [Line("  (left out)", "key")]
     return page + section("sent as", after)
 

@@ -6,12 +6,11 @@ It shows the client's side.
 
 from __future__ import annotations
 
-from ...notes import Evidence, TurnFacts
+from ...notes import TurnFacts
 from ...wire.json_codec import string
-from ...wire.reply_reader import read_reply
 from ...wire.usage import Counts
-from ..exchange import Exchange, Side, Timing
-from ..outcome import CURED, Outcome, outcome_of, what_was_done
+from ..exchange import Exchange, Timing
+from ..outcome import what_was_done
 from ..parse.reply import parse_reply
 from ..parse.request import model_asked, parse_request
 from ..parse.values import ParsedCall, ParsedChoice, ParsedReply, Prose
@@ -47,17 +46,26 @@ _NO_FINISH = "no finish reason"
 
 def turn_page(exchange: Exchange) -> Page:
     """As far as the reply has come."""
-    reply = parse_reply(exchange.client_reply)
-    page = [*_headline(exchange, reply), *_error(exchange, reply), *_done(exchange)]
+    reply, facts = parse_reply(exchange.client_reply), exchange.facts
+    page = [*_headline(exchange, reply, facts), *_error(exchange, reply), *_done(exchange)]
     for choice in reply.choices:
         page += _choice(choice, alone=len(reply.choices) == 1)
-    if not reply.shape:
-        page += _not_understood(exchange)
-    return page + _response(exchange, reply) + _costs(exchange, reply)
+    if not reply.shape and exchange.client_reply:
+        start = block(exchange.client_reply[:4000].decode("utf-8", "replace"), 2000)
+        page += section("The reply is not of a form that is known here", start)
+    elif not reply.shape:
+        page += [Line(), nothing(exchange.client_missing, "the reply")]
+    request = parse_request(exchange.client_request)
+    previous = string(request.settings.get("previous_response_id")) if request else ""
+    ids = [*figures("id", one_line(reply.id)), *figures("continues", one_line(previous))]
+    return page + section("Response", ids) + _costs(exchange, reply, facts)
 
 
-def _headline(exchange: Exchange, reply: ParsedReply) -> Page:
-    outcome = _outcome(exchange)
+def _headline(exchange: Exchange, reply: ParsedReply, facts: TurnFacts) -> Page:
+    outcome, calls = exchange.outcome_by(facts), exchange.evidence.calls
+    done = "" if calls else what_was_done(exchange.job, outcome, exchange.evidence)
+    if exchange.job == "bridge":
+        done = "bridged"
     finishes = sorted({choice.finish or _NO_FINISH for choice in reply.choices})
     running = outcome.ending == "running"
     lines = filled(
@@ -68,45 +76,20 @@ def _headline(exchange: Exchange, reply: ParsedReply) -> Page:
         f"{len(reply.choices)} choices" if len(reply.choices) > 1 else "",
         ", ".join(one_line(f, 40) for f in finishes) if not running else "",
         seconds(exchange.timing.ended) if exchange.timing and exchange.timing.ended else "",
-        "repaired" if exchange.calls else "",
-        _done_otherwise(exchange, outcome),
+        "repaired" if calls else "",
+        done,
     )
     return [Line(line, "error" if outcome.ending == "failed" else "highlight") for line in lines]
 
 
-def _done_otherwise(exchange: Exchange, outcome: Outcome) -> str:
-    """What was done besides the repair of calls, or that nothing was."""
-    if exchange.job == "bridge":
-        return "bridged"
-    if exchange.calls:
-        return ""
-    cured = any(note.startswith(CURED) for note in exchange.request_notes)
-    repaired = bool(exchange.reply_notes)
-    return what_was_done(exchange.job, outcome, cured=cured, repaired=repaired)
-
-
-def _outcome(exchange: Exchange) -> Outcome:
-    """An earlier Dragoman did not record it."""
-    if exchange.outcome is not None:
-        return exchange.outcome
-    sides = exchange.upstream_reply, exchange.client_reply
-    upstream, client = (read_reply(side).facts for side in sides)
-    broken = "connection broken" if exchange.error else ""
-    facts = TurnFacts(upstream, client)
-    return outcome_of(facts, Evidence(), status=exchange.status, broken=broken)
-
-
 def _done(exchange: Exchange) -> Page:
     """What was done, to the reply first."""
-    done = list(exchange.reply_notes)
-    if exchange.calls:
-        calls = exchange.calls.items()
-        names = [one_line(str(name)) + (f" ×{n}" if n != 1 else "") for name, n in calls]
-        number = count(sum(exchange.calls.values()), "call")
-        found = f"{number} made of leaked text: {', '.join(names)}"
-        done.insert(0, found)
+    done, calls = exchange.evidence.reply_lines(), exchange.evidence.calls
+    if calls:
+        names = [one_line(name) + (f" ×{n}" if n != 1 else "") for name, n in calls.items()]
+        done.insert(0, f"{count(calls.total(), 'call')} made of leaked text: {', '.join(names)}")
     bridged = exchange.job == "bridge"
-    reply = "Converted" if bridged else "Repaired" if exchange.calls else "Seen in the reply"
+    reply = "Converted" if bridged else "Repaired" if calls else "Seen in the reply"
     request = "Request converted" if bridged else "Request cured"
     return section(reply, notes(done)) + section(request, request_notes(exchange))
 
@@ -128,7 +111,10 @@ def _choice(choice: ParsedChoice, *, alone: bool) -> Page:
         page += [Line(), heading(f"Choice {choice.index} · {finish}", "highlight")]
     number = 0
     # A long text would hide the calls from who looks why the turn ended.
-    for part in sorted(choice.parts[:MAX_CALLS], key=_is_long):
+    for part in sorted(
+        choice.parts[:MAX_CALLS],
+        key=lambda part: isinstance(part, Prose) and len(part.text) > MAX_BEFORE_CALLS,
+    ):
         if isinstance(part, ParsedCall):
             number += 1
             page += _call(part, number)
@@ -137,10 +123,6 @@ def _choice(choice: ParsedChoice, *, alone: bool) -> Page:
     if len(choice.parts) > MAX_CALLS:
         page.append(Line(f"… and {count(len(choice.parts) - MAX_CALLS, 'further part')} …", "key"))
     return page
-
-
-def _is_long(part: Prose | ParsedCall) -> bool:
-    return isinstance(part, Prose) and len(part.text) > MAX_BEFORE_CALLS
 
 
 def _prose(part: Prose) -> Page:
@@ -160,30 +142,11 @@ def _call(call: ParsedCall, number: int) -> Page:
     return section(title, lines)
 
 
-def _not_understood(exchange: Exchange) -> Page:
-    body = exchange.client_reply
-    if not body:
-        return [Line(), nothing(exchange.client_missing, "the reply")]
-    start = body[:4000].decode("utf-8", "replace")
-    return section("The reply is not of a form that is known here", block(start, 2000))
-
-
-def _response(exchange: Exchange, reply: ParsedReply) -> Page:
-    """The ids of the response and of the one that it continues."""
-    request = parse_request(exchange.client_request)
-    previous = string(request.settings.get("previous_response_id")) if request else ""
-    lines = [
-        *figures("id", one_line(reply.id)),
-        *figures("continues", one_line(previous)),
-    ]
-    return section("Response", lines)
-
-
-def _costs(exchange: Exchange, reply: ParsedReply) -> Page:
+def _costs(exchange: Exchange, reply: ParsedReply, facts: TurnFacts) -> Page:
     """Usage, times and sizes."""
-    token = _first_token(exchange)
+    token = _first_token(exchange.timing, facts)
     lines = [
-        *figures("tokens", *_tokens(reply.usage, _speed(exchange.timing, token, reply.usage))),
+        *figures("tokens", *_tokens(reply.usage, exchange.timing, token)),
         *figures("time", *_times(exchange.timing, token)),
         *figures("reply", *_amounts(exchange, reply)),
         *figures("not shown", *_missing(exchange, reply)),
@@ -191,23 +154,17 @@ def _costs(exchange: Exchange, reply: ParsedReply) -> Page:
     return section("Usage and timing", lines)
 
 
-def _tokens(usage: Counts | None, speed: str) -> tuple[str, ...]:
+def _tokens(usage: Counts | None, timing: Timing | None, token: float | None) -> tuple[str, ...]:
     if usage is None:
         return ()
+    spent = timing.ended - token if timing is not None and token is not None else 0.0
     cached = f" ({usage.cached:,} cached)" if usage.cached else ""
     thought = f" ({usage.reasoning:,} reasoning)" if usage.reasoning else ""
     return (
         f"{usage.input:,} in{cached}" if usage.input is not None else "",
         f"{usage.output:,} out{thought}" if usage.output is not None else "",
-        speed,
+        f"{usage.output / spent:,.1f} a second" if usage.output and spent >= MIN_SPENT else "",
     )
-
-
-def _speed(timing: Timing | None, token: float | None, usage: Counts | None) -> str:
-    if timing is None or token is None or usage is None or not usage.output:
-        return ""
-    spent = timing.ended - token
-    return f"{usage.output / spent:,.1f} a second" if spent >= MIN_SPENT else ""
 
 
 def _times(timing: Timing | None, token: float | None) -> tuple[str, ...]:
@@ -221,18 +178,14 @@ def _times(timing: Timing | None, token: float | None) -> tuple[str, ...]:
     )
 
 
-def _first_token(exchange: Exchange) -> float | None:
+def _first_token(timing: Timing | None, facts: TurnFacts) -> float | None:
     """When the upstream's first token came: by its own bytes if they were kept."""
-    if exchange.timing is None:
+    if timing is None:
         return None
-    sides: tuple[tuple[Side, bytes], ...] = (
-        ("upstream", exchange.upstream_reply),
-        ("client", exchange.client_reply),
-    )
-    for side, body in sides:
-        if (offset := read_reply(body).facts.first_token) is not None:
-            return exchange.timing.moment(offset, side)
-    return None
+    if facts.upstream.first_token is not None:
+        return timing.moment(facts.upstream.first_token, "upstream")
+    sent = facts.client.first_token
+    return timing.moment(sent, "client") if sent is not None else None
 
 
 def _amounts(exchange: Exchange, reply: ParsedReply) -> tuple[str, ...]:

@@ -70,16 +70,13 @@ class Margins:
         self._gap_end, self._shift = gap_in(body, missing)
 
     def of(self, placed: NumberedFrame) -> str:
+        """The number of a frame, its time, and a summary in the width of its column."""
         end = placed.end + (self._shift if placed.end > self._gap_end else 0)
-        return margin(placed, self._timing.moment(end, self._side) if self._timing else None)
-
-
-def margin(placed: NumberedFrame, at: float | None = None) -> str:
-    """The number of a frame, its time, and a summary in the width of its column."""
-    time = f"{at:.3f} s" if at is not None else ""
-    value = placed.value
-    summary = one_line(", ".join(_summary(value)) if isinstance(value, dict) else "", SUMMARY)
-    return f"{placed.number:>5}{time:>10}  {summary:<{SUMMARY}}  "
+        at = self._timing.moment(end, self._side) if self._timing else None
+        time = f"{at:.3f} s" if at is not None else ""
+        value = placed.value
+        summary = one_line(", ".join(_summary(value)) if isinstance(value, dict) else "", SUMMARY)
+        return f"{placed.number:>5}{time:>10}  {summary:<{SUMMARY}}  "
 
 
 def _summary(value: Json) -> Iterator[str]:
@@ -108,13 +105,11 @@ def carried(value: object) -> str:
         return string(value.get("delta"))
     if messages.is_event(value):
         return (messages.text_in(value) or ("", ""))[1] or messages.arguments_in(value)
-    return "".join(_carried_by_delta(choice.delta) for choice in chat_delta.choices(value))
-
-
-def _carried_by_delta(delta: Json) -> str:
-    words = "".join(text for _, text in chat_delta.texts(delta))
-    calls = map(read_delta, elements(delta))
-    return words + "".join(call.arguments for call in calls if call)
+    said: list[str] = []
+    for choice in chat_delta.choices(value):
+        said += [text for _, text in chat_delta.texts(choice.delta)]
+        said += [call.arguments for call in map(read_delta, elements(choice.delta)) if call]
+    return "".join(said)
 
 
 def text_line(text: str, limit: int) -> str:

@@ -34,7 +34,7 @@ class _Choice:
 
     def call(self, element: Json, *, whole: bool) -> None:
         delta = read_delta(element)
-        if delta is None or delta.silent:
+        if delta is None:
             return
         call, begun = self.calls.take(delta, new=whole)
         if begun:

@@ -18,11 +18,11 @@ from mitmproxy import http
 
 from ...bridge.cure.chat_request import cure_request
 from ...bridge.cure.messages_request import as_chat, cure_messages
-from ...bridge.cure.refusals import Cure, refusal_in
 from ...bridge.cure.tool_names import ToolNames
 from ...bridge.model_families import family_of
 from ...bridge.native.request_calls import rename_calls
 from ...inspect.outcome import CURED
+from ...inspect.refusals import Cure, refusal_in
 from ...notes import Evidence
 from ...stored.store import NotOpened, StoreError
 from ...stored.turn_reasoning import History, Remembered, with_reasoning
@@ -66,7 +66,7 @@ class CureFlow:
         self._kept_turns: WeakKeyDictionary[http.HTTPFlow, _KeptTurn] = WeakKeyDictionary()
         self._tool_names: WeakKeyDictionary[http.HTTPFlow, ToolNames] = WeakKeyDictionary()
         self._cures: WeakKeyDictionary[http.HTTPFlow, Cure] = WeakKeyDictionary()
-        """Of requests for models whose hosts refuse something."""
+        """Whether the request was changed, for models whose hosts refuse something."""
 
     async def send(self, flow: http.HTTPFlow, route: Route, settings: Settings) -> Any:
         """Send a request in the form that its host takes.  Returns the value of what is sent; None
@@ -100,7 +100,7 @@ class CureFlow:
     async def _cured(
         self, flow: http.HTTPFlow, received: Json, settings: Settings, evidence: Evidence
     ) -> Json:
-        """The same object if nothing in it would be refused."""
+        """The request as it is sent: `received` itself if nothing in it would be refused."""
         messages, of_messages = received.get("messages"), route_of(flow.request).api == "messages"
         family = family_of(string(received.get("model")))
         if not isinstance(messages, list) or (of_messages and not family.is_strict):
@@ -178,17 +178,12 @@ class CureFlow:
         return self._tool_names.get(flow)
 
     async def keep(self, flow: http.HTTPFlow, *, last: bool = False) -> None:
-        """Keep the turns of a streamed reply that have ended; `last`: the whole reply has."""
-        record = recorder_of(flow)
-        if record is not None and record.read is not None and record.read.knows:
-            await self._keep_turns(flow, record.read.client.turns(last=last))
-
-    async def _keep_turns(self, flow: http.HTTPFlow, turns: Sequence[ChoiceTurn]) -> None:
+        """Keep the turns of a reply that have ended; `last`: the whole reply has."""
         kept, renamed = self._kept_turns.get(flow), self._tool_names.get(flow)
         if kept is None:
             return
         try:
-            for turn in turns:
+            for turn in self._ended_turns(flow, last=last):
                 calls = turn.call_deltas
                 if renamed is not None:
                     for call in calls:
@@ -199,8 +194,18 @@ class CureFlow:
             logger.debug("%s: its reasoning is not remembered: %s", name_of(flow), error)
         except (StoreError, Refused) as error:
             logger.error("%s: its reasoning is not remembered: %s", name_of(flow), error)
+        except DecodingError:
+            pass
         except Exception:
             logger.exception("%s: its reasoning is not remembered", name_of(flow))
+
+    def _ended_turns(self, flow: http.HTTPFlow, *, last: bool) -> list[ChoiceTurn]:
+        """The turns that have ended since the last time.  Raises `DecodingError`."""
+        record, response = recorder_of(flow), flow.response
+        if last and self.keeps(flow) and response is not None and not response.stream:
+            return read_reply(body_of(response), keeps=True).turns(last=True)
+        read = record.read if record is not None else None
+        return read.client.turns(last=last) if read is not None and read.knows else []
 
     async def end_reply(self, flow: http.HTTPFlow, response: http.Response) -> None:
         """The upstream's reply has ended: keep what was not streamed, and say what can be done
@@ -210,16 +215,7 @@ class CureFlow:
             if record is not None and record.job == "bridge" and family_of(record.model).is_strict:
                 self._cures[flow] = "cured"
             _advise(flow, response, self._cures.get(flow, "off"))
-        if self.keeps(flow) and not response.stream:
-            try:
-                turns = read_reply(body_of(response), keeps=True).turns(last=True)
-                await self._keep_turns(flow, turns)
-            except DecodingError:
-                pass
-            except Exception:
-                logger.exception("%s: its reasoning is not remembered", name_of(flow))
-        else:
-            await self.keep(flow, last=True)
+        await self.keep(flow, last=True)
         self.forget(flow)
 
     def forget(self, flow: http.HTTPFlow) -> None:

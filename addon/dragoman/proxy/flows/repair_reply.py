@@ -38,13 +38,15 @@ from ..http_headers import (
 from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import FlowRecorder, recorder_of
 from ..options import Settings
-from ..routes import is_anthropic, is_chat, route_of
+from ..routes import route_of
 from .cure_flow import CureFlow
 from .live_stream import LiveStream, ReplyContext, WatchedStream
 
 logger = logging.getLogger(__name__)
 
 _KINDS = ("application/json", EVENT_STREAM)
+_ANTHROPIC = "api.anthropic.com"
+"""Messages of this host are repaired only where a filter names it."""
 _latest_second = 0
 
 
@@ -66,25 +68,24 @@ class RepairReplies:
         self._cure = cure
         self._has_layer = has_layer
         self._requests: WeakKeyDictionary[http.HTTPFlow, ReadRequest | None] = WeakKeyDictionary()
-        """Each until its reply is repaired; None where it is too large, or a fault prevented
-        reading it."""
+        """What each request says, until its reply is repaired; None if the request is too large, or
+        could not be read for a fault of ours."""
         self._sent: WeakKeyDictionary[http.HTTPFlow, tuple[object, ReadRequest | None]]
         self._sent = WeakKeyDictionary()
-        """The same of requests that were read on their way, with their bodies: another addon, or
-        the user, may give one another body."""
+        """Requests that were read on their way, each with the body it had then: another addon, or
+        the user, may have changed the body since."""
 
     def is_wanted(self, flow: http.HTTPFlow, settings: Settings) -> bool:
         """Whether the reply to this request, unless bridged, is to be repaired."""
         if settings.repair is None:
-            route = route_of(flow.request)
-            anthropic = route.api == "messages" and is_anthropic(flow.request)
-            return route.gives_turn and not anthropic
+            route, host = route_of(flow.request), flow.request.pretty_host.lower()
+            return route.gives_turn and not (route.api == "messages" and host == _ANTHROPIC)
         # The names of tools are put back whatever a filter says of the reply.
         names = self._cure.tool_names(flow)
         return (names is not None and names.restores) or settings.repair(flow)
 
     def is_possible(self, flow: http.HTTPFlow, settings: Settings) -> bool:
-        """The same where the reply has come."""
+        """Whether a reply that has come is to be repaired."""
         good = flow.response is not None and flow.response.status_code == 200
         return good and self.is_wanted(flow, settings)
 
@@ -92,7 +93,7 @@ class RepairReplies:
         """Whether the reply, unless it streams, is repaired when it has been received whole."""
         if flow.response is None or not self.is_possible(flow, settings):
             return False
-        return is_chat(flow.request) or media_type(flow.response) == "application/json"
+        return _is_chat(flow) or media_type(flow.response) == "application/json"
 
     def request_read(self, flow: http.HTTPFlow, value: object) -> None:
         """A request is sent with this value: it need not be read again."""
@@ -158,7 +159,6 @@ class RepairReplies:
             logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
             self._pass_on(flow, response)
             return
-        record.options = settings.in_words(repair=repairs, dialect="")
         names = self._cure.tool_names(flow)
         tools = _sent_tools(request, names, record)
         self._monitor.take_stream(flow, response)
@@ -173,7 +173,7 @@ class RepairReplies:
             heartbeat=settings.heartbeat if request.stream else 0,
             has_layer=self._has_layer,
         )
-        has_end = repairs and is_chat(flow.request)
+        has_end = repairs and _is_chat(flow)
         response.stream = RepairStream(stage, context, has_end=has_end, keeps=keeps, names=names)
         self._monitor.streams(flow)
         set_stream_framing(flow.request, response)
@@ -201,15 +201,14 @@ class RepairReplies:
         is_received = flow in self._requests  # now, and not made by an addon or read from a file
         request, kind = await self._read(flow), media_type(response)
         del self._requests[flow]
-        if request is None or not (is_chat(flow.request) or kind in _KINDS):
+        if request is None or not (_is_chat(flow) or kind in _KINDS):
             return
         record, names = self._monitor.of(flow, "repair"), self._cure.tool_names(flow)
-        record.options = settings.in_words(repair=True, dialect="")
         tools = _sent_tools(request, names, record)
         policy, evidence = settings.policy, record.evidence
         try:
             body = body_of(response)
-            if is_received and is_chat(flow.request) and _is_cut(body, request):
+            if is_received and _is_chat(flow) and _is_cut(body, request):
                 logger.error("%s: %s", name_of(flow), EARLY)
                 record.reply.add_received(body)
                 flow.response = unreachable(EARLY)
@@ -227,10 +226,14 @@ class RepairReplies:
                 response.content = repaired
 
 
+def _is_chat(flow: http.HTTPFlow) -> bool:
+    return route_of(flow.request).api == "chat"
+
+
 def _streams(flow: http.HTTPFlow, response: http.Response, request: ReadRequest) -> bool:
     """Whether the reply streams: where the request asks for a stream, and in an unknown API, where
     the reply is labelled as one."""
-    if request.stream is None or not (request.stream or is_chat(flow.request)):
+    if request.stream is None or not (request.stream or _is_chat(flow)):
         return media_type(response) == EVENT_STREAM
     return request.stream
 

@@ -1,33 +1,21 @@
 """A client's connection, and the HTTP layer on it, whose streams are those of `http_stream`.
 
-What one read of an upstream's socket brings of a reply stays together: joined, the events of a
-stream cost a fraction.  For HTTP/1, `http1_client` does that; here it is done for other protocols.
-
 As `http_stream`, this knows internals of mitmproxy.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 from weakref import WeakKeyDictionary, WeakSet
 
 from mitmproxy import ctx
 from mitmproxy.connection import Client, Connection, ConnectionState
 from mitmproxy.options import Options
 from mitmproxy.proxy import commands, events, layer
-from mitmproxy.proxy.layers.http import (
-    GetHttpConnection,
-    HttpLayer,
-    HttpStream,
-    RegisterHttpConnection,
-)
-from mitmproxy.proxy.layers.http._base import ReceiveHttp
-from mitmproxy.proxy.layers.http._events import ResponseData
+from mitmproxy.proxy.layers.http import GetHttpConnection, HttpLayer, RegisterHttpConnection
 from mitmproxy.proxy.layers.http._http1 import Http1Server
 from mitmproxy.proxy.layers.http._http2 import Http2Client
-from mitmproxy.proxy.layers.tls import HTTP1_ALPNS
 from mitmproxy.proxy.mode_specs import ReverseMode
 from mitmproxy.proxy.server import ConnectionHandler
 from mitmproxy.proxy.server_hooks import ServerConnectionHookData
@@ -58,7 +46,7 @@ def adopt(next_layer: layer.NextLayer, interpreter: Interpreter) -> None:
         if type(http_layer) is HttpLayer:
             http_layer.__class__ = _Layer
             adopted = cast(_Layer, http_layer)
-            adopted.interpreter, adopted.ended, adopted.coalescing = interpreter, WeakSet(), None
+            adopted.interpreter, adopted.ended = interpreter, WeakSet()
             _adopted.setdefault(http_layer.context.client, WeakSet()).add(adopted)
 
 
@@ -73,7 +61,8 @@ def close_what_is_left(ended: ServerConnectionHookData) -> None:
     transport = handler.transports.get(ended.server)
     if transport is not None and transport.writer is not None:
         transport.writer.close()
-    if any(each.has_missed_end(ended.server) for each in _adopted.get(ended.client, ())):
+    layers = _adopted.get(ended.client, ())
+    if any(ended.server in each.connections and ended.server not in each.ended for each in layers):
         ended.server.state = ConnectionState.CLOSED
         _send(handler, events.ConnectionClosed(ended.server))
 
@@ -98,12 +87,6 @@ class _Layer(HttpLayer):
     interpreter: Interpreter
     ended: WeakSet[Connection]
     """The connections whose end was an event here."""
-    coalescing: CoalescingConnection | None
-    """Of the connection that was read last."""
-
-    def has_missed_end(self, connection: Connection) -> bool:
-        """Whether it uses a connection whose end it has missed."""
-        return connection in self.connections and connection not in self.ended
 
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         """As its parent does.  The generator is returned: each one that others pass through costs
@@ -111,16 +94,8 @@ class _Layer(HttpLayer):
         if type(event) is events.DataReceived and self._paused is None and self.debug is None:
             upstream = self.connections.get(event.connection)
             if upstream is not None and event.connection is not self.context.client:
-                return self.event_to_child(self._joining(event.connection, upstream), event)
+                return self.event_to_child(upstream, event)
         return super().handle_event(event)
-
-    def _joining(self, connection: Connection, upstream: layer.Layer) -> layer.Layer:
-        """`upstream`, if need be with the chunks of one read of its socket joined."""
-        if connection.alpn in (None, *HTTP1_ALPNS):  # `UpstreamConnection` joins them itself
-            return upstream
-        if self.coalescing is None or self.coalescing.connection is not upstream:
-            self.coalescing = CoalescingConnection(upstream, self.streams)
-        return cast(layer.Layer, self.coalescing)
 
     def _handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         """As its parent does, but for timers that it does not know."""
@@ -164,38 +139,3 @@ class _Layer(HttpLayer):
         stream = Stream(context, stream_id, interpreter, self.forget, self.renew, http1=http1)
         self.streams[stream_id] = stream
         yield from self.event_to_child(stream, events.Start())
-
-
-class CoalescingConnection:
-    """Wraps a connection of HTTP/2; all but `handle_event` is the connection's."""
-
-    def __init__(self, connection: layer.Layer, streams: Mapping[int, HttpStream]) -> None:
-        self.connection = connection
-        self._streams = streams
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.connection, name)
-
-    def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
-        """The commands of the connection, those with data of the same streamed reply joined."""
-        chunks: list[ReceiveHttp] = []
-        for command in self.connection.handle_event(event):
-            received = command.event if type(command) is ReceiveHttp else None
-            stream_id = received.stream_id if received is not None else -1  # no stream
-            # A layer may have had streams of mitmproxy's own before it was adopted.
-            stream = self._streams.get(stream_id) if type(received) is ResponseData else None
-            is_live = getattr(stream, "live", None) is not None
-            if chunks and not (is_live and chunks[0].event.stream_id == stream_id):
-                yield _joined(chunks)
-                chunks = []
-            if is_live:
-                chunks.append(cast(ReceiveHttp, command))
-            else:
-                yield command
-        if chunks:
-            yield chunks[0] if len(chunks) == 1 else _joined(chunks)
-
-
-def _joined(chunks: list[ReceiveHttp]) -> ReceiveHttp:
-    data = b"".join(cast(ResponseData, chunk.event).data for chunk in chunks)
-    return ReceiveHttp(ResponseData(chunks[0].event.stream_id, data))

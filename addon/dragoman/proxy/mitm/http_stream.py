@@ -253,15 +253,12 @@ class Stream(HttpStream):
         if (live := self.live) is not None:
             # Asked once: mitmproxy copies the value of an option each time.  Version 11 has none.
             self._stores_body = getattr(self.context.options, "store_streamed_bodies", False)
-            self._chunked = self._sends_chunks()
+            headers = self.flow.response.headers if self.flow.response else {}
+            encoding = headers.get("transfer-encoding", "")
+            self._chunked = self._http1 and "chunked" in encoding.lower()
             yield from self._send(live.opening())
             yield from self._send_waiting(live)
             yield from self._wait()
-
-    def _sends_chunks(self) -> bool:
-        assert self.flow.response
-        encoding = self.flow.response.headers.get("transfer-encoding", "")
-        return self._http1 and "chunked" in encoding.lower()
 
     def deliver(self, piece: bytes) -> layer.CommandGenerator[None]:
         """A piece of a reply that runs: the path of nearly every event, as the parent's without its

@@ -226,7 +226,7 @@ def _addon_of(stream: object) -> str:
 
 def _facts(flow: http.HTTPFlow, record: FlowRecorder, *, growing: bool = False) -> TurnFacts:
     """What the stages have noted of the reply; of one that no stage has read, what its bytes say.
-    `growing`: only the ends of a long one are read."""
+    `growing`: only the ends of a long one are read; else the calls are looked at, too."""
     read, cut = record.read, False
     if read is not None and read.fault is not None and not growing:
         logger.error("%s: its facts are read again", name_of(flow), exc_info=read.fault)
@@ -241,13 +241,13 @@ def _facts(flow: http.HTTPFlow, record: FlowRecorder, *, growing: bool = False) 
         upstream = read_reply(*bodies[0])
         client = upstream if bodies[0] == bodies[1] else read_reply(*bodies[1])
     of_upstream = upstream.facts
-    of_client = of_upstream if client is upstream else client.facts
-    known = not (growing or cut) and of_upstream.parsed
-    return TurnFacts(of_upstream, of_client, refused(upstream, record.tools) if known else 0)
+    if of_upstream.parsed and not (growing or cut):
+        record.evidence.refused_calls += refused(upstream, record.tools)
+    return TurnFacts(of_upstream, of_upstream if client is upstream else client.facts)
 
 
 def refused(upstream: ReplyReader, tools: DeclaredTools) -> int:
-    """How many native calls have arguments that their tool refuses."""
+    """How many of the host's own calls have arguments that their tool refuses."""
     calls = upstream.calls if tools else []
     if sum(len(arguments) for _, arguments in calls) > MAX_CHECKED:
         return 0

@@ -6,10 +6,10 @@ import logging
 import sys
 import time
 from array import array
+from collections import deque
 
 from ...inspect.parse.frames import gap
 from .refresh import FlowRefresher
-from .stream_tail import Tail, append
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +26,38 @@ _LARGE = 4096
 """Bytes of a piece that is taken in at once, so that a batch takes little memory."""
 _NO_STEP = 0.0
 """In place of a piece's time."""
+_SMALL = 128
+"""Bytes of a piece that is not worth an object of its own."""
+
+
+def _append(pieces: list[bytes] | deque[bytes], data: bytes) -> None:
+    """Pieces stay the same objects: what others keep as well takes memory once."""
+    if pieces and len(pieces[-1]) + len(data) < _SMALL:
+        pieces[-1] += data
+    else:
+        pieces.append(data)
+
+
+class Tail:
+    """The last bytes of a stream."""
+
+    __slots__ = ("_limit", "_pieces", "_size")
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._pieces: deque[bytes] = deque()
+        self._size = 0
+
+    def add(self, data: bytes) -> None:
+        data = data[-self._limit :] if len(data) > self._limit else data
+        _append(self._pieces, data)
+        self._size += len(data)
+        while self._size - len(self._pieces[0]) >= self._limit:
+            self._size -= len(self._pieces.popleft())
+
+    @property
+    def kept(self) -> bytes:
+        return b"".join(self._pieces)[-self._limit :]
 
 
 class Body:
@@ -45,10 +77,10 @@ class Body:
         self.total += len(data)
         if len(data) <= self._room:
             self._room -= len(data)
-            append(self._pieces, data)
+            _append(self._pieces, data)
             return
         if self._room:
-            append(self._pieces, data[: self._room])
+            _append(self._pieces, data[: self._room])
             data = data[self._room :]
             self._room = 0
         if self._limit > 1:

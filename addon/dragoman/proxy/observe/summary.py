@@ -1,24 +1,25 @@
 """How often a host leaks, for who has no view: the table of statistics at mitmdump's end.
 
-Flows that are loaded from a file (``mitmdump -nr flows``) are counted as well.  What the upstream
-sent is repaired once more, so they may have been recorded without Dragoman.
+Flows that are loaded from a file (``mitmdump -nr flows``) are counted as well.  They may have been
+recorded without Dragoman: what the upstream sent is repaired then.
 """
 
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from mitmproxy import ctx, http
 
 from ...bridge.native.reply_repair import api_of, declared, repair_whole, tools_of
 from ...inspect.exchange import Exchange
-from ...inspect.outcome import outcome_of
 from ...inspect.parse.request import model_asked
 from ...inspect.stats import Stats, rows
-from ...notes import Evidence, TurnFacts
+from ...notes import Evidence
 from ...repair.policy import Policy
 from ...wire.json_codec import NotJson, loads
 from ...wire.reply_reader import read_reply
+from ..ask_upstream import is_question
 from ..options import Settings
 from ..routes import route_of
 from .commands import as_table
@@ -40,7 +41,7 @@ class Summary:
 
     def response(self, flow: http.HTTPFlow) -> None:
         """Count a flow that was loaded."""
-        if flow.live or recorder_of(flow) is not None:
+        if flow.live or recorder_of(flow) is not None or is_question(flow):
             return
         self._loaded = True
         try:
@@ -51,7 +52,7 @@ class Summary:
     def done(self) -> None:
         """Write the table where there is no view, if flows were loaded, or something leaked."""
         snapshot = self._stats.snapshot()
-        if not watched_by_somebody() and (self._loaded or snapshot.counts["leaked_calls"]):
+        if not watched_by_somebody() and (self._loaded or snapshot.counts["repaired_calls"]):
             as_table(rows(snapshot))
 
 
@@ -61,33 +62,39 @@ def _count(flow: http.HTTPFlow, stats: Stats, policy: Policy) -> None:
     if exchange is None and flow.response is not None and route_of(flow.request).gives_turn:
         sent, received = readable(flow.request), readable(flow.response)
         exchange = Exchange("repair", sent, sent, received, status=flow.response.status_code)
+    if exchange is not None and exchange.has_tools is None:
+        exchange = _repaired(exchange, policy)
     if exchange is None:
         return
-    try:
-        request = loads(exchange.upstream_request)
-    except NotJson:
-        return
-    tools, evidence = tools_of(request, api_of(request, exchange.upstream_reply)), Evidence()
-    repaired = repair_whole(exchange.upstream_reply, tools, policy, evidence, 0)
-    upstream = read_reply(exchange.upstream_reply)
-    refusals = refused(upstream, declared(tools))
-    turn = TurnFacts(upstream.facts, read_reply(repaired).facts, refusals)
-    broken = "connection broken" if exchange.error else ""
-    computed = outcome_of(turn, evidence, status=exchange.status, broken=broken)
-    times = exchange.timing
+    turn, times = exchange.facts, exchange.timing
     first = turn.upstream.first_token
     stats.add(
         turn,
-        evidence,
-        exchange.outcome or computed,
+        exchange.evidence,
+        exchange.outcome_by(turn),
         job=exchange.job,
         host=host_of(flow.request),
         model=model_asked(exchange.upstream_request),
         streamed=times is not None,
-        has_tools=bool(declared(tools)),
+        has_tools=bool(exchange.has_tools),
         times={
             "first token": times.moment(first, "upstream") if times and first else None,
             "longest silence": times.longest_silence if times else None,
             "duration": times.ended if times else None,
         },
     )
+
+
+def _repaired(exchange: Exchange, policy: Policy) -> Exchange | None:
+    """What repair makes of a reply that was recorded without its evidence; None if it is none of
+    an LLM."""
+    try:
+        request = loads(exchange.upstream_request)
+    except NotJson:
+        return None
+    body = exchange.upstream_reply
+    tools, evidence = tools_of(request, api_of(request, body)), Evidence()
+    client = repair_whole(body, tools, policy, evidence, 0)
+    evidence.refused_calls += refused(read_reply(body), declared(tools))
+    has_tools = bool(declared(tools))
+    return replace(exchange, client_reply=client, evidence=evidence, has_tools=has_tools)

@@ -8,18 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cache
 
 from ..model_family import VENDORS, families_of
-from .active import ActiveFormats
+from .active import ActiveFormats, active
 from .bracketed import GEMMA, LFM2, MINIMAX_ARROWS
-from .claude import CLAUDE
 from .deepseek import DEEPSEEK
 from .enclosed_json import (
     CALLING_TOOL,
     DOUBAO,
     GEMMA_JSON,
     GRANITE,
+    HERMES,
     LFM2_JSON,
     LLAMA,
     MINIMAX_TEXT,
@@ -29,8 +28,7 @@ from .enclosed_json import (
 )
 from .glm import GLM
 from .harmony import HARMONY, HARMONY_STRIPPED
-from .hermes import HERMES
-from .invoke import DSML, MINIMAX_M2
+from .invoke import CLAUDE, DSML, MINIMAX_M2
 from .json_alone import JSON_ALONE
 from .kimi_k2 import KIMI_K2
 from .kimi_k3 import KIMI_K3
@@ -110,49 +108,35 @@ class FormatChoice:
         return cls(tuple(each for each in FORMATS if each.name in names))
 
     @property
-    def words(self) -> str:
-        """The inverse of `of`."""
-        if self.formats is None:
-            return "auto"
-        if self.formats == FORMATS:
-            return "all"
-        return ",".join(dict.fromkeys(each.name for each in self.formats))
-
-    @property
     def widest(self) -> ActiveFormats:
         """All that may be looked for, whatever the model."""
-        return _active(FORMATS if self.formats is None else self.formats)
+        return active(FORMATS if self.formats is None else self.formats)
 
     def active(self, requested: str, replied: str = "", *, claude: bool = False) -> ActiveFormats:
         """The formats that are looked for if the request and the reply name these models: models
         write each other's, so nearly all; but of one that is a vendor's own only those of the
         families of either name.  `claude`: whether Claude's is one of them, whatever the names."""
         if self.formats is not None:
-            return _active(self.formats)
+            return active(self.formats)
         families = families_of(requested, replied)
         written = families | {"anthropic"} if claude else families
         if families & VENDORS:
             written |= _ALWAYS
-            return _active(tuple(each for each, own in REGISTRY.items() if own & written))
+            return active(tuple(each for each, own in REGISTRY.items() if own & written))
         others = [each for each in FORMATS if not (REGISTRY[each] & written)]
         left_out = {each for each in _BY_FAMILY if families or each is not JSON_ALONE} & {*others}
-        return _active(tuple(each for each in FORMATS if each not in left_out))
+        return active(tuple(each for each in FORMATS if each not in left_out))
 
     def prepare(self) -> None:
         """Compile what replies need, whatever the model: some 0.1 s that no reply has to wait."""
         for choice in (self, AUTO):
-            _active(FORMATS if choice.formats is None else choice.formats)
+            active(FORMATS if choice.formats is None else choice.formats)
         for family in ("", "claude", *_FAMILIES):
             for requested in (family, "gpt-5"):
                 self.active(requested, family)
 
 
 AUTO = FormatChoice()
-
-
-@cache
-def _active(formats: tuple[LeakFormat, ...]) -> ActiveFormats:
-    return ActiveFormats(formats)
 
 
 ALL = AUTO.active("")

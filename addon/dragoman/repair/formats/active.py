@@ -49,7 +49,7 @@ class ActiveFormats:
 
     def without(self, *others: LeakFormat) -> ActiveFormats:
         """All but these."""
-        return _active(tuple(each for each in self._formats if each not in others))
+        return active(tuple(each for each in self._formats if each not in others))
 
     def may_begin_in(self, text: str) -> bool:
         """Whether a marker, or the start of one, could be in `text`."""
@@ -98,6 +98,7 @@ class ActiveFormats:
         return max([each.markers.unfinished(text, begin) for each in self._formats])
 
 
-@lru_cache(maxsize=64)
-def _active(formats: tuple[LeakFormat, ...]) -> ActiveFormats:
+@lru_cache(maxsize=256)
+def active(formats: tuple[LeakFormat, ...]) -> ActiveFormats:
+    """These formats; those that were asked for before are compiled."""
     return ActiveFormats(formats)

@@ -20,7 +20,7 @@ from ..events import Dropped, Header
 from .bracketed_values import BracketedArguments
 from .json_calls import tag_at
 from .marker_set import HeaderPattern, MarkerPattern, begun, so_far
-from .protocol import CallArguments, LeakFormat, LeakParser, MarkerMatch, named
+from .protocol import CallArguments, LeakFormat, LeakParser, MarkerMatch
 
 _NAME = r"[\w.:/@-]{1,128}+"
 _BLANKS = r"\s{0,64}+"
@@ -94,7 +94,7 @@ def _bracketed(
     in_text = MarkerPattern(
         rf"{opened}(?={first})", rf"(?:{half}|{opened}(?:{begun_first})?)\Z", first=begins[0][0]
     )
-    return LeakFormat(name, begins, in_text, partial(BracketedParser, shape), named())
+    return LeakFormat(name, begins, in_text, partial(BracketedParser, shape))
 
 
 _CALL = so_far(r"\s*+", ("call",), r"\s*+", (":",), r"\s*+", _NAME, r"\s*+", (r"(",), r"\s*+")

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import re
 
-from ..events import Arguments, CallEnd, Header
+from ..events import CallEnd, Header
 from .json_arguments import JsonArguments
 from .marker_set import HEADER_LIMIT, HeaderPattern, begun, marker_set
-from .protocol import WORD, LeakFormat, LeakParser, named
+from .protocol import WORD, LeakFormat, LeakParser
 
 _WORDS = ("tool calls begin", "tool calls end", "tool call begin", "tool call end", "tool sep")
 _NAMES = {
@@ -52,20 +52,18 @@ _NEXT = HeaderPattern(
 class DeepSeekParser(LeakParser):
     """Reads calls after the token of their section, or of the first."""
 
+    header = _HEADER
     _fenced = False
     """Whether the arguments are in a fence that has not ended."""
 
-    def _read_header(self) -> bool:
-        found = _HEADER.header_at(self._buffer, self._at)
-        if isinstance(found, bool):
-            return not found and self._refuse()
-        header, at = Header(found["name"], found["name"]), found.start("follows")
+    def _begin(self, found: re.Match[str]) -> bool:
+        header, at = Header(found["name"]), found.start("follows")
         self._fenced = found["fence"] is not None
         if found["follows"] == "{":
             return self._start_call(header, JsonArguments(_MARKERS), at)
-        self._events += [header, Arguments("{}"), CallEnd(valid=True, cut=False)]
-        self._in_head, self._at = False, at
-        self._read = self._read_after
+        self._give_call(header, "{}", CallEnd(valid=True, cut=False))
+        self._at = at
+        self._read = type(self)._read_after
         return True
 
     def _read_after(self) -> bool:
@@ -79,7 +77,7 @@ class DeepSeekParser(LeakParser):
             self._fenced = False
         elif not found["end"]:
             self._in_head = True
-            self._read = self._read_header
+            self._read = type(self)._read_header
         return True
 
 
@@ -88,5 +86,6 @@ DEEPSEEK = LeakFormat(
     ("<｜tool",),
     _MARKERS,
     DeepSeekParser,
-    named([token for token, name in _NAMES.items() if name.endswith("_begin")], _NAMES),
+    openers=[token for token, name in _NAMES.items() if name.endswith("_begin")],
+    names=_NAMES,
 )

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from .enclosed_json import CLOSE, OPEN
 from .held_calls import HeldCalls
-from .hermes import CLOSE, LONE_END, OPEN, OPENED
-from .marker_set import HeaderPattern, MarkerPattern, begun, so_far
-from .protocol import WORD, LeakFormat, named
+from .marker_set import HeaderPattern, opening, so_far
+from .protocol import WORD, LeakFormat
 from .tags import Spelling, TagKind, TagPattern, TagTable
 
 KEY, KEY_END, VALUE, VALUE_END = "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"
@@ -53,5 +53,5 @@ TABLE = TagTable(
     key_end=KEY_END,
     closer=VALUE_END,
 )
-_IN_TEXT = MarkerPattern(rf"{OPENED}(?=[A-Za-z0-9_])", rf"(?:{begun(OPEN)}|{OPENED}|{LONE_END})\Z")
-GLM = LeakFormat("glm", (OPEN, CLOSE, KEY), _IN_TEXT, partial(HeldCalls, TABLE), named())
+_IN_TEXT = opening((OPEN,), "[A-Za-z0-9_]", ends=(CLOSE,))
+GLM = LeakFormat("glm", (OPEN, CLOSE, KEY), _IN_TEXT, partial(HeldCalls, TABLE))

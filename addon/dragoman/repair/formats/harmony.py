@@ -22,7 +22,7 @@ from ..declared_tools import DeclaredTools
 from ..events import Dropped, Header
 from .json_arguments import JsonArguments
 from .marker_set import HEADER_LIMIT, begun, marker_set
-from .protocol import WORD, LeakFormat, LeakParser, MarkerMatch, named
+from .protocol import WORD, LeakFormat, LeakParser, MarkerMatch
 
 _BEGIN = ("<|start|>", "<|channel|>")
 _END = ("<|call|>", "<|end|>", "<|return|>")
@@ -113,7 +113,7 @@ class HarmonyParser(LeakParser):
         self._events.append(Dropped("repeated header"))
         self._at = end
         self._in_head = False
-        self._read = self._read_after
+        self._read = type(self)._read_after
         return True
 
     def _read_other_header(self, found: re.Match[str], end: re.Match[str]) -> bool:
@@ -132,7 +132,7 @@ class HarmonyParser(LeakParser):
         if found["channel"] != "analysis":
             return self._leave(end.end())
         self._at = end.end()
-        self._read = self._read_thoughts
+        self._read = type(self)._read_thoughts
         return True
 
     def _begin_call(self, header: Header, at: int) -> bool:
@@ -158,7 +158,7 @@ class HarmonyParser(LeakParser):
         self._at, self._searched = follows.start("begin"), len(follows["begin"])
         self._before = "" if follows["begin"] in _BEGIN else "<|channel|>"
         self._in_head = True
-        self._read = self._read_header
+        self._read = type(self)._read_header
         return True
 
     def _finish(self) -> None:
@@ -169,7 +169,7 @@ class HarmonyParser(LeakParser):
             super()._finish()
 
 
-HARMONY = LeakFormat("harmony", _TOKENS, _MARKERS, HarmonyParser, named(_BEGIN))
-HARMONY_STRIPPED = LeakFormat("harmony", (_WORDS,), marker_set((_WORDS,)), HarmonyParser, named())
+HARMONY = LeakFormat("harmony", _TOKENS, _MARKERS, HarmonyParser, openers=_BEGIN)
+HARMONY_STRIPPED = LeakFormat("harmony", (_WORDS,), marker_set((_WORDS,)), HarmonyParser)
 """Calls of which nothing but words is left.  It is a format of its own, as looking for a word
 costs more than looking for a token: it is for a model that is known to write Harmony."""

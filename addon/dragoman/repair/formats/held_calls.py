@@ -25,7 +25,7 @@ from ..events import Damaged, Dropped, Header, NoHeader
 from ..schema import properties
 from .call_text import CallHead
 from .marker_set import HEADER_LIMIT
-from .protocol import WORD, CallArguments, LeakFormat, LeakParser, MarkerMatch, TextKind
+from .protocol import WORD, CallArguments, LeakFormat, LeakParser, MarkerMatch
 from .tagged_call import TaggedCall
 from .tags import PARTS, Follows, Tag, TagKind, TagTable
 
@@ -34,30 +34,25 @@ _BARE_CALL = re.compile(rf"(?P<name>{WORD}+)\s*+(?P<fence>```\w*+\s*+)?+(?=\{{)"
 _BARE_CALL_SO_FAR = re.compile(rf"(?P<name>{WORD}+)\s*+(?:```\w*+\s*+|`{{1,2}})?+\Z")
 
 
-def tagged(
-    name: str,
-    beginnings: tuple[str, ...],
-    table: TagTable,
-    form: type[LeakFormat] = LeakFormat,
-) -> LeakFormat:
+class TaggedFormat(LeakFormat):
     """A format whose calls always begin with a tag."""
-    markers = table.in_text or table.tags
 
-    def meaning(leak_format: LeakFormat, found: re.Match[str]) -> MarkerMatch | None:
-        tag = markers.read(found)
-        is_opener = tag.kind in (TagKind.SECTION, TagKind.CALL)
-        if not (table.strays or is_opener or tag.kind is TagKind.SECTION_END):
+    def __init__(self, name: str, beginnings: tuple[str, ...], table: TagTable) -> None:
+        self._tags = table.in_text or table.tags
+        self._table = table
+        super().__init__(name, beginnings, self._tags, partial(HeldCalls, table))
+
+    def meaning(self, found: re.Match[str]) -> MarkerMatch | None:
+        tag, table = self._tags.read(found), self._table
+        opens_call = tag.kind in (TagKind.SECTION, TagKind.CALL)
+        if not (table.strays or opens_call or tag.kind is TagKind.SECTION_END):
             return None
         other = tag.name if tag.kind in (TagKind.OTHER, TagKind.OTHER_END) else None
         name = other or tag.kind.value
-        kind: TextKind = "content" if name in table.content else None
-        kind = "reasoning" if name in table.reasoning else kind
         tool = tag.name if tag.kind is TagKind.CALL else None
-        is_opener = is_opener or kind is not None
-        part = tag.kind in PARTS
-        return MarkerMatch(leak_format, name, tag.start, tag.end, is_opener, tool, kind, part)
-
-    return form(name, beginnings, markers, partial(HeldCalls, table), meaning)
+        kind = table.channels.get(name)
+        is_opener, part = opens_call or kind is not None, tag.kind in PARTS
+        return MarkerMatch(self, name, tag.start, tag.end, is_opener, tool, kind, part)
 
 
 class HeldCalls(LeakParser):
@@ -68,6 +63,8 @@ class HeldCalls(LeakParser):
     ) -> None:
         super().__init__(match, header, start, tools)
         self._table = table
+        if table.header is not None:
+            self.header = table.header
         self._in_section = match.tool is None and table.header is None
         self._calls = 0
         """Calls that were meant."""
@@ -93,7 +90,7 @@ class HeldCalls(LeakParser):
             word = begun["word"] if begun else None
             return word is None or self._tools.may_begin(word)
         half = bool(self.rest.strip()) and not self._table.closing.match(self.rest)
-        in_section = self._in_section and self._reader is HeldCalls._read_section
+        in_section = self._in_section and self._read is HeldCalls._read_section
         return not self._is_over and (self._in_head or (in_section and half))
 
     @property
@@ -112,8 +109,7 @@ class HeldCalls(LeakParser):
                 text = bool(self.rest.strip())
                 self._events.append(NoHeader() if text else Dropped("empty section"))
             elif self._table.closing.match(self.rest):
-                self._events.append(Dropped("unfinished marker"))
-                self._at = len(self._buffer)
+                self._drop_rest()
             self._is_over = True
 
     # Outside of arguments
@@ -150,24 +146,21 @@ class HeldCalls(LeakParser):
         return self._read_tag(self._on_tag_in_section)
 
     def _on_tag_in_section(self, tag: Tag) -> None:
+        ends_call = tag.kind is TagKind.CALL_END or (self._in_section and tag.kind not in PARTS)
         if tag.kind is TagKind.CALL:
             self._at = tag.end
             self._begin_call(tag.name or "")
         elif tag.kind is TagKind.SECTION_END:
             self._at = tag.end
-            self._read = self._read_end
+            self._read = type(self)._read_end
             self._is_over = not (self._calls and self._in_section)
             if not self._calls:
                 self._events.append(Dropped("empty section"))
         elif tag.kind in (TagKind.OTHER, TagKind.OTHER_END) and self._calls:
-            self._read = self._read_end
+            self._read = type(self)._read_end
         elif tag.kind is TagKind.SECTION and self._calls:
             self._is_over = True
-        elif tag.kind in PARTS:
-            self._text_follows()
-        elif tag.kind is TagKind.SECTION or (
-            self._calls and (self._in_section or tag.kind is TagKind.CALL_END)
-        ):
+        elif tag.kind is TagKind.SECTION or (self._calls and ends_call):
             self._at = tag.end
             self._events.append(Dropped(f"stray {tag.kind.value}"))
         else:
@@ -187,7 +180,7 @@ class HeldCalls(LeakParser):
 
     def _begin_call(self, name: str) -> None:
         self._in_head = True
-        self._read = self._read_header
+        self._read = type(self)._read_header
         self._name = name.strip()
         if self._table.header is None and not _NAME.fullmatch(self._name):
             self._refuse()
@@ -195,9 +188,9 @@ class HeldCalls(LeakParser):
     def _read_header(self) -> bool:
         if self._table.header is None:
             return self._read_tag(self._on_tag_of_call)
-        found = self._table.header.header_at(self._buffer, self._at)
-        if isinstance(found, bool):
-            return not found and self._refuse()
+        return super()._read_header()
+
+    def _begin(self, found: re.Match[str]) -> bool:
         self._name = found["name"]
         at = len(self._buffer[: found.start("follows")].rstrip())
         if found["follows"] == self._table.key_end:
@@ -239,7 +232,7 @@ class HeldCalls(LeakParser):
         """The call's arguments begin at this position."""
         self._calls += 1
         head = CallHead(self._table, self._name, self._tools, self._in_section, json, fenced)
-        return self._start_call(Header(self._name, self._name), TaggedCall(head), at)
+        return self._start_call(Header(self._name), TaggedCall(head), at)
 
     def _arguments_ended(self, arguments: CallArguments) -> None:  # noqa: ARG002
         self._leave_call()
@@ -249,5 +242,5 @@ class HeldCalls(LeakParser):
 
     def _leave_call(self) -> None:
         self._in_head = False
-        self._read = self._read_section
+        self._read = type(self)._read_section
         self._is_over = not (self._in_section or self._table.several)

@@ -10,18 +10,18 @@ import re
 
 from ...wire.json_codec import loads
 from ..events import Arguments
-from .enclosed_json import EnclosedParser
-from .marker_set import MarkerPattern, begun, marker_set
+from .json_calls import JsonCallsParser
+from .marker_set import BLANKS, MarkerPattern, marker_set, so_far, spelled
 from .protocol import LeakFormat, MarkerMatch
 
 _FENCE, _THOUGHT = "```", "</think>"
 _BEGIN = re.compile(r"\s*+(?=[\[{])")
-_INFO = r"[a-z_]{0,16}+[ \t]{0,16}+"
-"""What may follow a fence in its line: the name of a language."""
+_FENCED = (r"(?<!`)", (_FENCE,), r"[a-z_]{0,16}+[ \t]{0,16}+", r"\r?+", r"\n")
+"""A fence, the name of a language, and the end of its line."""
 _GIVEN = ("arguments", "parameters")
 
 
-class JsonAloneParser(EnclosedParser):
+class JsonAloneParser(JsonCallsParser):
     """Reads the objects of a text, or of a fence after its opening line."""
 
     end_is_marked = False
@@ -58,23 +58,20 @@ class _JsonAlone(LeakFormat):
     def at_start(self, text: str) -> MarkerMatch | None:
         """The place at which a call begins, if all of `text` may be one."""
         found = _BEGIN.match(text)
-        return _meaning(self, found) if found else None
+        return self.meaning(found) if found else None
 
-
-def _meaning(leak_format: LeakFormat, found: re.Match[str]) -> MarkerMatch:
-    """Of these only a fence is no text."""
-    begin = found.start() if _FENCE in found[0] else found.end()
-    return MarkerMatch(leak_format, "json", begin, found.end(), True, alone=True)
+    def meaning(self, found: re.Match[str]) -> MarkerMatch:
+        """Of what precedes a call only a fence is no text."""
+        begin = found.start() if _FENCE in found[0] else found.end()
+        return MarkerMatch(self, "json", begin, found.end(), True, alone=True)
 
 
 JSON_ALONE = _JsonAlone(
     "json",
     (_FENCE, _THOUGHT),
     MarkerPattern(
-        rf"(?:(?<!`){_FENCE}{_INFO}\r?\n|{_THOUGHT})\s{{0,64}}+(?=[\[{{])",
-        rf"(?:(?<!`)`{{1,3}}(?:(?<=```){_INFO}(?:\r?\n\s{{0,64}}+|\r)?)?"
-        rf"|{begun(_THOUGHT)}|{_THOUGHT}\s{{0,64}}+)\Z",
+        rf"(?:{spelled(*_FENCED)}|{_THOUGHT}){BLANKS}(?=[\[{{])",
+        f"{so_far(*_FENCED, BLANKS, '(?!)')}|{so_far((_THOUGHT,), BLANKS, '(?!)')}",
     ),
     JsonAloneParser,
-    _meaning,
 )

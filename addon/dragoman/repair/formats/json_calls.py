@@ -20,20 +20,24 @@ from typing import Any, NamedTuple
 from ...wire.json_codec import dumps
 from ...wire.json_progress import JsonProgress
 from ..declared_tools import DeclaredTools
-from ..events import Arguments, CallEnd, Damaged, Dropped, Header
+from ..events import CallEnd, Damaged, Dropped, Header
 from ..schema import properties
 from .json_arguments import JsonArguments
 from .marker_set import HEADER_LIMIT, HeaderPattern, MarkerPattern
-from .protocol import WORD, CallArguments, LeakParser, MarkerMatch
+from .protocol import WORD, LeakParser, MarkerMatch
 from .value_types import read_json
 
-OBJECT = r"\s*+(?P<list>\[\s*+)?\{\s*+(?:(?P<double>\{)\s*+)?(?=[^\s{])"
-OBJECT_SO_FAR = r"\s*(?:\[\s*)?(?:\{\s*){0,2}"
+OBJECT = (
+    *(r"\s*+", r"(?P<list>\[\s*+)?+", r"\{", r"\s*+"),
+    *(r"(?:(?P<double>\{)\s*+)?+", r"(?=[^\s{])"),
+)
+"""With what a call begins."""
 _MEMBER = re.compile(r'\s*+(?:,\s*+)?(?:(?P<end>\})|"(?P<key>[^"\\]{1,64})"\s*:\s*+(?=\S))')
 _MEMBER_SO_FAR = re.compile(r'\s*+(?:,\s*+)?(?:"[^"\\]{0,64}+(?:"\s*+(?::\s*+)?)?)?\Z')
 _NAME = re.compile(rf'"(?P<name>{WORD})"')
 _NOT_BLANK = re.compile(r"\S")
 _NAME_SO_FAR = re.compile(rf'"(?:{WORD})?\Z')
+_SEMICOLON = re.compile(r"\s{0,64}+;\s{0,64}+")
 _BETWEEN = re.compile(rf"\s{{0,{HEADER_LIMIT - 1}}}(?P<what>[{{}}\],])")
 
 
@@ -59,8 +63,7 @@ class _Member(NamedTuple):
 class JsonCallsParser(LeakParser):
     """Parses from where the first object, or their list, begins."""
 
-    header = HeaderPattern(OBJECT, OBJECT_SO_FAR)
-    """With what a call begins."""
+    header = HeaderPattern.of(OBJECT)
     markers: MarkerPattern
     """A call that is not whole ends at one of these."""
 
@@ -70,34 +73,21 @@ class JsonCallsParser(LeakParser):
         self._begin_object()
 
     def _begin_object(self) -> None:
+        self._in_head, self._read = True, type(self)._read_header
         self._name: str | None = None
         self._members: list[_Member] = []
         """Those that have been read, but for the name."""
-        self._called = False
-        """Whether its call has been given."""
         self._key = ""
         """That of the member whose value is read."""
         self._value = JsonProgress()
         self._pieces: list[str] = []
         """The text of that value."""
 
-    @property
-    def whole(self) -> bool:
-        return super().whole and self._called
-
-    def _read_header(self) -> bool:
-        found = self.header.header_at(self._buffer, self._at)
-        if isinstance(found, bool):
-            return not found and self._refuse()
-        return self._begin(found)
-
     def _begin(self, found: re.Match[str]) -> bool:
-        """A call begins where an object does."""
         self._in_list = self._in_list or found["list"] is not None
         self._doubled = found["double"] is not None
-        self._begin_object()
         self._at = found.end()
-        self._read = self._read_member
+        self._read = type(self)._read_member
         return True
 
     # The members of an object
@@ -113,13 +103,13 @@ class JsonCallsParser(LeakParser):
         opens = self._buffer[self._at] == "{"
         self._key = found["key"]
         if self._key == "name" and self._name is None:
-            self._read = self._read_name
+            self._read = type(self)._read_name
         elif self._key == "function" and opens and self._name is None:
             self._doubled = True
             self._at += 1
         else:
             self._value, self._pieces = JsonProgress(), []
-            self._read = self._read_value
+            self._read = type(self)._read_value
         return True
 
     def _read_name(self) -> bool:
@@ -128,35 +118,37 @@ class JsonCallsParser(LeakParser):
             return False if _NAME_SO_FAR.match(self._buffer, self._at) else self._refuse()
         self._at = found.end()
         self._name = found["name"]
-        self._read = self._read_member
+        self._read = type(self)._read_member
         return True
 
     def _read_value(self) -> bool:
         if not self._pieces and self._may_stream():
             if _STREAMS.match(self._buffer, self._at):
-                assert self._name is not None
-                header = Header(self._name, self._name)
-                return self._start_call(header, JsonArguments(self.markers), self._at)
+                return self._start_json(Header(self._name), self._at)
             if _STREAMS_SO_FAR.match(self._buffer, self._at) and len(self.rest) < HEADER_LIMIT:
                 return False
         end = self._value.follow(self._buffer, self._at, len(self._buffer))
         self._pieces.append(self._buffer[self._at : end])
         self._at = end
         if self._value.broken:
-            return self._end_object() if self._called else self._damage()
+            return self._damage() if self._in_head else self._end_object()
         if not self._value.complete:
             return False
-        self._read = self._read_member
-        if self._called:
+        self._read = type(self)._read_member
+        if not self._in_head:
             self._events.append(Dropped("member of a call"))
             return True
         read = read_json("".join(self._pieces))
         self._members += [_Member(self._key, *read)] if read else []
         return read is not None or self._damage()
 
+    def _start_json(self, header: Header, at: int) -> bool:
+        """A call begins whose arguments leave as they arrive."""
+        return self._start_call(header, JsonArguments(self.markers), at)
+
     def _may_stream(self) -> bool:
         """Whether the value may be the arguments, and there are no others."""
-        if self._key not in _ARGUMENTS or self._name is None or self._called:
+        if self._key not in _ARGUMENTS or self._name is None or not self._in_head:
             return False
         declared = self._declared(self._name)
         words = (*_ARGUMENTS, *_OTHER_WORDS)
@@ -165,10 +157,6 @@ class JsonCallsParser(LeakParser):
     def _declared(self, name: str) -> AbstractSet[str]:
         """The names of the arguments that this tool declares."""
         return properties(self._tools.schema_of(name)).keys()
-
-    def _start_call(self, header: Header, arguments: CallArguments, at: int) -> bool:
-        self._called = True
-        return super()._start_call(header, arguments, at)
 
     def _damage(self, *, cut: bool = False) -> bool:
         """This is no call."""
@@ -187,7 +175,7 @@ class JsonCallsParser(LeakParser):
     def _end_unclosed(self) -> bool:
         """There is no member, and no end of the object either: its closing brace is missing, if it
         is followed by what may follow calls."""
-        if not self._called:
+        if self._in_head:
             closer = self._closer_at()
             if closer is not None and not closer[0]:
                 return False
@@ -198,9 +186,9 @@ class JsonCallsParser(LeakParser):
         return self._end_object()
 
     def _end_object(self) -> bool:
-        if not self._called and not self._call():
+        if self._in_head and not self._call():
             return self._damage()
-        self._read = self._read_between
+        self._read = type(self)._read_between
         return True
 
     def _call(self) -> bool:
@@ -213,34 +201,33 @@ class JsonCallsParser(LeakParser):
             return False
         usual = all(each.key in (*_ARGUMENTS, *_OF_THE_API) for each in self._members)
         form = "plain name" if usual else "arguments in members of other names"
-        self._events.append(Header(self._name, self._name, form=form))
-        self._events += [Arguments(arguments)] if arguments else []
-        self._events.append(CallEnd(valid=True, cut=False))
-        self._in_head, self._called = False, True
+        header = Header(self._name, form=form)
+        self._give_call(header, arguments, CallEnd(valid=True, cut=False))
         return True
 
     def _read_between(self) -> bool:
-        """What follows an object."""
-        if found := _BETWEEN.match(self._buffer, self._at):
-            what = found["what"]
-            if what == "," and self._doubled:
-                self._doubled = False
-                self._read = self._read_member
-                return True
-            if (what == "{" and self.closer) or (what == "," and self._in_list):
-                self._at += 0 if what == "{" else found.end() - self._at
-                self._in_head = True
-                self._read = self._read_header
-                return True
-            if what == "}" and (self._doubled or self.closer):
-                self._doubled = False
-            elif what == "]" and self._in_list:
-                self._in_list = False
-            else:
-                return self._leave(self._at)
+        """What follows an object, of which some models end each with a semicolon."""
+        found = _SEMICOLON.match(self._buffer, self._at) if self.closer else None
+        if found and self._buffer.startswith("{", found.end()):
             self._at = found.end()
-            return True
-        return self._read_closer()
+        elif found and found.end() == len(self._buffer) and not self._ended:
+            return False
+        found = _BETWEEN.match(self._buffer, self._at)
+        what, end = (found["what"], found.end()) if found else ("", self._at)
+        if what == "," and self._doubled:
+            self._doubled, self._read = False, type(self)._read_member
+        elif what == "," and self._in_list:
+            self._at = end
+            self._begin_object()
+        elif what == "{" and self.closer:
+            self._begin_object()
+        elif what == "}" and (self._doubled or self.closer):
+            self._at, self._doubled = end, False
+        elif what == "]" and self._in_list:
+            self._at, self._in_list = end, False
+        else:
+            return self._read_closer()
+        return True
 
     def _read_closer(self) -> bool:
         found = self._closer_at()
@@ -252,13 +239,12 @@ class JsonCallsParser(LeakParser):
         return tag_at(self._buffer, self._at, [tag for tag in (self.closer, bracket) if tag])
 
     def _finish(self) -> None:
-        if self._name is None or self._called:
+        if self._name is None or not self._in_head:
             super()._finish()
             return
         keys = [each.key for each in self._members] + ([self._key] if self._pieces else [])
         if all(key in (*_ARGUMENTS, *_OF_THE_API) for key in keys):
-            self._events += [Header(self._name, self._name), CallEnd(valid=False, cut=True)]
-            self._in_head, self._called = False, True
+            self._give_call(Header(self._name), "", CallEnd(valid=False, cut=True))
             self._leave(len(self._buffer))
         else:
             self._damage(cut=True)

@@ -26,7 +26,7 @@ from ..events import CallEnd, Dropped, Header, NoHeader
 from .json_arguments import JsonArguments
 from .kimi_k2_names import header_at_end, header_of, is_odd, may_be_header, word_of
 from .marker_set import HEADER_LIMIT, marker_set
-from .protocol import CallArguments, LeakFormat, LeakParser, MarkerMatch, named
+from .protocol import CallArguments, LeakFormat, LeakParser, MarkerMatch
 
 _SECTION_BEGIN, _SECTION_END = "section_begin", "section_end"
 _CALL_BEGIN, _CALL_END, _ARGUMENTS_BEGIN = "call_begin", "call_end", "arguments_begin"
@@ -68,7 +68,7 @@ class KimiParser(LeakParser):
         marker = match.name
         self._in_section = marker == _SECTION_BEGIN
         self._in_head = marker == _CALL_BEGIN
-        self._read = self._read_header if self._in_head else self._read_section
+        self._read = type(self)._read_header if self._in_head else type(self)._read_section
         self._has_text = False
         """Whether there was text since the section began or the last call ended."""
         self._calls = 0
@@ -90,9 +90,7 @@ class KimiParser(LeakParser):
             self._events.append(Dropped(f"stray {_CALL_BEGIN}"))
         half = _MARKER_SET.unfinished(self.rest) if self._calls else 0
         self._give_until(len(self._buffer) - (half if half > 1 else 0))
-        if self._at < len(self._buffer):
-            self._events.append(Dropped("unfinished marker"))
-            self._at = len(self._buffer)
+        self._drop_rest()
         self._end_section()
 
     def _end_section(self) -> None:
@@ -108,40 +106,43 @@ class KimiParser(LeakParser):
         marker = _MARKER_SET.find(self._buffer, self._at)
         unfinished = 0 if marker else _MARKER_SET.unfinished(self.rest)
         end = marker.start() if marker else len(self._buffer) - unfinished
-        if not self._has_text and (begun := self._read_unmarked(end)) is not False:
-            return begun is True
+        if not self._has_text and (begun := self._read_unmarked(end)) is not None:
+            return begun
         if marker is None:
             return self._give_but_last_word(end)
         what = MARKERS[marker[0]]
         if what == _ARGUMENTS_BEGIN:
-            return self._read_arguments_begin(marker, end)
-        if self._at < end:
-            self._give_until(end)
+            return self._read_arguments_begin(marker.end(), end)
+        if self._give_until(end):
             return True
         self._at = marker.end()
         if what == _CALL_BEGIN:
             self._in_head = True
-            self._read = self._read_header
+            self._read = type(self)._read_header
         elif what == _SECTION_END:
             self._end_section()
         else:
             self._events.append(Dropped(f"stray {what}"))
         return True
 
-    def _read_arguments_begin(self, marker: re.Match[str], end: int) -> bool:
-        """Arguments without a begin marker; with no header either, they must be an object."""
-        header = self._header_before(end)
-        if header is None:
+    def _read_arguments_begin(self, at: int, end: int) -> bool:
+        """Arguments at `at`, without a begin marker: after a header, before which there may be
+        text; with no header either, they must be an object."""
+        run = self._buffer[self._at : end]
+        header = header_at_end(run, self._tools)
+        if not (header or self._has_text) and word_of(run):
+            header = run
+        if self._give_until(end - len(header)):
             return True
         if not header:
-            begins = _begins_object(self._buffer, marker.end())
+            begins = _begins_object(self._buffer, at)
             if begins is None and not self._ended:
                 return False
             if not begins:
-                self._at = marker.end()
+                self._at = at
                 self._events.append(Dropped(f"stray {_ARGUMENTS_BEGIN}"))
                 return True
-        return self._begin_call(header, marker.end())
+        return self._begin_call(word_of(header) or "", at)
 
     def _give_but_last_word(self, end: int) -> bool:
         """There is no marker: up to the last word it is text."""
@@ -154,45 +155,33 @@ class KimiParser(LeakParser):
         self._give_until(self._at + size)
         return True
 
-    def _give_until(self, end: int) -> None:
-        """What comes up to this place is text, but for white space that only formats."""
+    def _give_until(self, end: int) -> bool:
+        """What comes up to this place is text, but for white space that only formats; False if
+        there is nothing."""
         run = self._buffer[self._at : end]
-        if not run:
-            return
         if run.strip() or self._has_text:
-            self._give_text(end)
-            self._has_text = True
-        else:
+            self._has_text = self._give_text(end) or self._has_text
+        elif run:
             self._events.append(Dropped("white space between markers"))
             self._at = end
-
-    def _header_before(self, end: int) -> str | None:
-        """The header right before an argument marker; None if there was text before it, which
-        is the next event."""
-        run = self._buffer[self._at : end]
-        header = header_at_end(run, self._tools)
-        if not (header or self._has_text) and run.strip() and (word := word_of(run)):
-            return word
-        if len(header) < len(run):
-            self._give_until(end - len(header))
-            return None
-        return word_of(header) or ""
+        return bool(run)
 
     # A call
 
     def _read_header(self) -> bool:
         marker = _MARKER_SET.find(self._buffer, self._at)
         end = marker.start() if marker else len(self._buffer)
-        if (begun := self._read_unmarked(end)) is not False:
-            return begun is True
+        if (begun := self._read_unmarked(end)) is not None:
+            return begun
         run = self._buffer[self._at : end]
         so_far = run if marker else run[: len(run) - _MARKER_SET.unfinished(run)]
         word, odd = word_of(so_far), is_odd(so_far)
-        if marker is None and (word is not None or odd):
-            return False
         what = MARKERS[marker[0]] if marker else ""
-        if marker and what == _ARGUMENTS_BEGIN and (word is not None or odd):
-            return self._begin_call(word, marker.end(), odd=run.strip())
+        if word is not None or odd:
+            if marker is None:
+                return False
+            if what == _ARGUMENTS_BEGIN:
+                return self._begin_call(word, marker.end(), odd=run.strip())
         if marker is None or word is None:
             self._events.append(NoHeader())
             self._leave_call()
@@ -201,7 +190,7 @@ class KimiParser(LeakParser):
         if word:
             self._calls += 1
             header = header_of(word, self._tools, arguments=False)
-            self._events += [header, CallEnd(valid=True, cut=False)]
+            self._give_call(header, "", CallEnd(valid=True, cut=False))
         else:
             self._events.append(Dropped("call without header and arguments"))
         self._leave_call()
@@ -209,15 +198,15 @@ class KimiParser(LeakParser):
 
     def _read_unmarked(self, end: int) -> bool | None:
         """Begin a call that comes before `end` without the marker of its arguments: the header of a
-        declared tool, and an object.  None if more text is needed."""
+        declared tool, and an object.  None if there is none; False if more text is needed."""
         at = self._buffer.find("{", self._at, min(end, self._at + HEADER_LIMIT))
         word = word_of(self._buffer[self._at : at]) if at >= 0 else None
         if not word or header_of(word, self._tools, arguments=True).name not in self._tools:
-            return False
+            return None
         begins = _begins_object(self._buffer, at)
-        if begins is None and self._ended:
+        if begins is None and not self._ended:
             return False
-        return self._begin_call(word, at) if begins else begins
+        return self._begin_call(word, at) if begins else None
 
     def _begin_call(self, word: str | None, at: int, odd: str = "") -> bool:
         """`odd` is what is no word."""
@@ -237,7 +226,7 @@ class KimiParser(LeakParser):
 
     def _leave_call(self) -> None:
         self._has_text = self._in_head = False
-        self._read = self._read_section
+        self._read = type(self)._read_section
         if not self._in_section:
             self._end_section()
 
@@ -260,7 +249,9 @@ class _KimiK2(LeakFormat):
 
 
 _BEGIN = [text for text, name in MARKERS.items() if name in (_SECTION_BEGIN, _CALL_BEGIN)]
-KIMI_K2 = _KimiK2("kimi_k2", ("<|tool_call",), _MARKER_SET, KimiParser, named(_BEGIN, MARKERS))
+KIMI_K2 = _KimiK2(
+    "kimi_k2", ("<|tool_call",), _MARKER_SET, KimiParser, openers=_BEGIN, names=MARKERS
+)
 
 
 def section(header: str, arguments: str) -> str:

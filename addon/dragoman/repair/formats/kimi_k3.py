@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 
-from .held_calls import tagged
+from .held_calls import TaggedFormat
 from .marker_set import Run, so_far
 from .tags import Spelling, TagKind, TagPattern, TagTable, attributes
 
@@ -40,15 +40,18 @@ _TAGS = (
 _HALF_LOST = Spelling(_OPENS, typed_by="type"), Spelling(_CLOSES, closes=True, typed_by="type")
 _LONE = (("<|",), Run("(end_of_msg|sep)", so_far(("end_of_msg", "sep"))), ("|>",))
 _THINNED = Spelling((("argument",), ("<|sep|>",)), TagKind.ARGUMENT, closes=True, whole=False)
-KIMI_K3 = tagged(
+KIMI_K3 = TaggedFormat(
     "kimi_k3",
     ("<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"),
     TagTable(
         in_text=TagPattern(*_TAGS, Spelling(_LONE, closes=True)),
         tags=TagPattern(*_TAGS, *_HALF_LOST, Spelling((("<|end_of_msg|>",),), closes=True)),
         in_value=TagPattern(*_TAGS, _THINNED),
-        reasoning=("think_begin",),
-        content=("think_end", "response_begin"),
+        channels={
+            "think_begin": "reasoning",
+            "think_end": "content",
+            "response_begin": "content",
+        },
         closing=re.compile(r"\s*+<\|?c"),
         strays=True,
         pairs=True,

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 HEADER_LIMIT = 256
 """Characters of a header, with the markers and the white space in it."""
+BLANKS = r"\s{0,64}+"
+"""White space between a marker in a text and what shows that it is one."""
 TAG_LIMIT = 1200
 """Characters of one tag: four attributes with values of 200, and blanks around all; a longer
 tag is text."""
@@ -20,6 +22,14 @@ tag is text."""
 
 class HeaderPattern:
     """Reads what follows a marker, where an expression describes it."""
+
+    @classmethod
+    def of(cls, *descriptions: tuple[Part, ...]) -> HeaderPattern:
+        """What has one of these descriptions."""
+        return cls(
+            "|".join(spelled(*each) for each in descriptions),
+            "|".join(so_far(*each) for each in descriptions),
+        )
 
     def __init__(self, expression: str, begun: str) -> None:
         """`begun` is an expression for its starts."""
@@ -73,14 +83,24 @@ class MarkerPattern:
 
 def marker_set(texts: Iterable[str]) -> MarkerPattern:
     """The markers that are these texts, all of which begin with the same character."""
-    longest_first = sorted(texts, key=len, reverse=True)
-    first = longest_first[0][0]
-    rest = {text.removeprefix(first) for text in longest_first}
+    words = tuple(texts)
     return MarkerPattern(
-        "|".join(map(re.escape, longest_first)),
-        re.escape(first) + tree(rest, r"\Z", whole="(?!)"),
-        first=first,
-        longest=len(longest_first[0]) - 1,
+        spelled(words),
+        so_far(words, empty=False, whole=False),
+        first=words[0][0],
+        longest=max(map(len, words)) - 1,
+    )
+
+
+def opening(
+    tags: tuple[str, ...], *follows: Part, ends: tuple[str, ...] = (), first: str = "<"
+) -> MarkerPattern:
+    """Those of these tags that something follows of which this is the beginning.  The `ends` are no
+    markers, but one with which a text ends waits for what follows."""
+    starts = [so_far(tags, BLANKS, *follows, empty=False, whole=False)]
+    starts += [so_far(ends, BLANKS, "(?!)", empty=False)] if ends else []
+    return MarkerPattern(
+        rf"{spelled(tags, BLANKS)}(?={spelled(*follows)})", "|".join(starts), first=first
     )
 
 
@@ -120,29 +140,37 @@ def _whole(part: Part) -> str:
     return f"({longest_first})" if isinstance(part, Mapping) else f"(?:{longest_first})"
 
 
-def so_far(*parts: Part) -> str:
-    """An expression for the starts of the same, up to the end of the text."""
-    rest = r"\Z"
-    for part in reversed(parts):
-        if isinstance(part, str):
-            rest = rf"(?:\Z|{part}{rest})"
-        elif isinstance(part, Run):
-            rest = rf"(?:(?:{part.begun})\Z|{part.whole}{rest})"
-        else:
-            rest = rf"(?:\Z|(?:{'|'.join(map(begun, part))})\Z|{_whole(part)}{rest})"
+def so_far(*parts: Part, empty: bool = True, whole: bool = True) -> str:
+    """An expression for the starts of the same, up to the end of the text: with the `empty` one,
+    and with the `whole`."""
+    rest = r"\Z" if whole else "(?!)"
+    for at in reversed(range(len(parts))):
+        part, starts = parts[at], [r"\Z"] if at or empty else []
+        if isinstance(part, Run):
+            starts = [rf"(?:{part.begun})\Z"]
+        elif not isinstance(part, str):
+            rests = by_first(set(part))
+            starts += [re.escape(one) + tree(rest, r"\Z", whole="(?!)") for one, rest in rests]
+        rest = f"(?:{'|'.join([*starts, _whole(part) + rest])})"
     return rest
+
+
+def optional(*parts: Part) -> Run:
+    """What may be left out."""
+    begun = re.sub(r"\?P<\w+>", "?:", so_far(*parts))
+    return Run(f"(?:{spelled(*parts)})?+", begun)
 
 
 def tree(texts: AbstractSet[str], cut: str | None = None, *, whole: str = "") -> str:
     """An expression for any of these texts, the shortest where one begins with another, and then
     `whole`; with `cut`, also for the start of one, where that expression follows."""
-    if "" in texts:
-        return whole
-    branches = [re.escape(first) + tree(rest, cut, whole=whole) for first, rest in by_first(texts)]
-    return f"(?:{'|'.join([*([cut] if cut else []), *branches] or ['(?!)'])})"
+    longer = [re.escape(first) + tree(rest, cut, whole=whole) for first, rest in by_first(texts)]
+    branches = [whole] if "" in texts else []
+    branches += [cut] if cut and longer else []
+    return f"(?:{'|'.join([*branches, *longer] or ['(?!)'])})"
 
 
 def by_first(texts: AbstractSet[str]) -> list[tuple[str, set[str]]]:
     """The first characters of texts, each with what follows it."""
-    firsts = sorted({text[0] for text in texts})
-    return [(first, {text[1:] for text in texts if text[0] == first}) for first in firsts]
+    firsts = sorted({text[0] for text in texts if text})
+    return [(first, {text[1:] for text in texts if text[:1] == first}) for first in firsts]

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import re
 
-from .held_calls import tagged
-from .hermes import OPEN
+from .enclosed_json import OPEN
+from .held_calls import TaggedFormat
 from .marker_set import Run, begun, so_far, spelled
 from .tags import Spelling, TagKind, TagPattern, TagTable
 
@@ -44,7 +44,7 @@ _TAGS = (
 _CALL = Run(rf"(?={_PREFIX}\s{{0,8}}+<invoke)", so_far((_BEGINNING,), r"\s{0,8}+", ("<invoke",)))
 _HALF_OPENER = Spelling(((OPEN,), r"\s{0,64}+", _CALL), TagKind.SECTION)
 _IN_CALL = TagPattern(*_TAGS, first="]")
-MINIMAX_M3 = tagged(
+MINIMAX_M3 = TaggedFormat(
     "minimax_m3",
     (_BEGINNING, OPEN),
     TagTable(

@@ -11,16 +11,24 @@ import re
 
 from ..declared_tools import DeclaredTools
 from ..events import Header
-from .json_arguments import JsonArguments
-from .json_calls import OBJECT, OBJECT_SO_FAR, JsonCallsParser
-from .marker_set import HEADER_LIMIT, HeaderPattern, MarkerPattern, begun, marker_set
-from .protocol import WORD, LeakFormat, MarkerMatch, named
+from .json_calls import OBJECT, JsonCallsParser
+from .marker_set import (
+    BLANKS,
+    HEADER_LIMIT,
+    HeaderPattern,
+    MarkerPattern,
+    Run,
+    marker_set,
+    optional,
+    so_far,
+)
+from .protocol import WORD, LeakFormat, MarkerMatch
 
 _BEGIN, _END, _ARGS = "[TOOL_CALLS]", "[/TOOL_CALLS]", "[ARGS]"
 _MARKERS = marker_set((_BEGIN, _END))
 _IN_TEXT = MarkerPattern(
-    rf"{_MARKERS.expression}|{re.escape(_ARGS)}(?=\s{{0,64}}\{{)",
-    rf"{_MARKERS.begun.pattern}|(?:{begun(_ARGS)}|{re.escape(_ARGS)}\s{{0,64}})\Z",
+    rf"{_MARKERS.expression}|{re.escape(_ARGS)}(?={BLANKS}\{{)",
+    rf"{_MARKERS.begun.pattern}|{so_far((_ARGS,), BLANKS, '(?!)', empty=False)}",
     first="[",
 )
 _AT_LINE = re.compile(rf"(?:\A|(?<=\n))[ \t]{{0,8}}(?P<name>{WORD})[ \t]{{0,8}}\Z")
@@ -32,11 +40,13 @@ class MistralParser(JsonCallsParser):
 
     end_is_marked = False
     markers = _MARKERS
-    header = HeaderPattern(
-        rf"{OBJECT}|\s*(?P<name>{WORD})\s*(?:\[CALL_ID\]\s*(?P<id>{WORD})\s*)?(?:\[ARGS\]\s*)?"
-        r"(?P<follows>\"?\{)",
-        rf"{OBJECT_SO_FAR}|\s*{WORD}\s*+(?:{begun('[CALL_ID]')}|\[CALL_ID\]\s*{WORD}\s*+)?"
-        rf"(?:{begun('[ARGS]')})?\s*\"?",
+    header = HeaderPattern.of(
+        OBJECT,
+        (
+            *(r"\s*+", rf"(?P<name>{WORD})", r"\s*+"),
+            optional(("[CALL_ID]",), r"\s*+", rf"(?P<id>{WORD})", r"\s*+"),
+            *(optional((_ARGS,), r"\s*+"), Run(r'(?P<follows>"?\{)', '"?')),
+        ),
     )
 
     def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
@@ -46,7 +56,7 @@ class MistralParser(JsonCallsParser):
         if match.name == _ARGS and not header:
             self._refuse()
         elif header:
-            self._start_call(Header(header, f"{header}{_ARGS}"), JsonArguments(_MARKERS), 0)
+            self._start_json(Header(header), 0)
 
     @property
     def in_header(self) -> bool:
@@ -59,10 +69,8 @@ class MistralParser(JsonCallsParser):
         if not found["name"]:
             return super()._begin(found)
         self._named_before = True
-        at = found.start("follows")
-        literal = self._buffer[self._at : at].strip()
-        header = Header(found["name"], literal, found["id"] or "")
-        return self._start_call(header, JsonArguments(_MARKERS), at)
+        header = Header(found["name"], call_id=found["id"] or "")
+        return self._start_json(header, found.start("follows"))
 
     def _read_after(self) -> bool:
         return self._leave(self._at) if self._named_before else super()._read_after()
@@ -85,4 +93,4 @@ class _Mistral(LeakFormat):
         return match.name == _ARGS
 
 
-MISTRAL = _Mistral("mistral", (_BEGIN, _END, _ARGS), _IN_TEXT, MistralParser, named((_BEGIN,)))
+MISTRAL = _Mistral("mistral", (_BEGIN, _END, _ARGS), _IN_TEXT, MistralParser, openers=(_BEGIN,))

@@ -14,8 +14,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import MethodType
-from typing import Literal, NamedTuple
+from typing import Any, Literal
 
 from ..declared_tools import DeclaredTools
 from ..events import (
@@ -29,28 +28,12 @@ from ..events import (
     ParseEvent,
     Text,
 )
-from .marker_set import MarkerPattern
+from .marker_set import HeaderPattern, MarkerPattern
 
 WORD = r"[A-Za-z0-9_.:/()@-]{1,128}"
 """The name of a tool in a header."""
 
 
-class Held(NamedTuple):
-    """A text that is held back, as it was when this was made: the list may have grown since.  It is
-    made after each frame and hardly ever read, so the list is not copied; its pieces are
-    counted."""
-
-    first: str
-    others: list[str]
-    size: int
-    """How many of the others belong to it."""
-
-    @property
-    def text(self) -> str:
-        return self.first + "".join(self.others[: self.size])
-
-
-NOTHING_HELD = Held("", [], 0)
 TextKind = Literal["content", "reasoning"] | None
 
 
@@ -89,25 +72,6 @@ Parser = Callable[["MarkerMatch", str, int, DeclaredTools], "LeakParser"]
 second parameter is the header of `LeakFormat.header_before`."""
 
 
-Meaning = Callable[["LeakFormat", re.Match[str]], MarkerMatch | None]
-"""What is meant by a marker that was found outside of calls; None: it is text."""
-
-
-def named(
-    openers: Collection[str] | None = None, names: Mapping[str, str] | None = None
-) -> Meaning:
-    """What markers mean whose text says it.  A section or a call begins with the `openers`, or with
-    any; `names` are those in the evidence, if markers have other names than themselves."""
-
-    def meaning(leak_format: LeakFormat, found: re.Match[str]) -> MarkerMatch:
-        marker = found[0]
-        name = names[marker] if names else marker.strip()
-        is_opener = openers is None or marker in openers
-        return MarkerMatch(leak_format, name, found.start(), found.end(), is_opener)
-
-    return meaning
-
-
 class LeakFormat:
     """A format.  It has no state of a reply, so one object serves them all."""
 
@@ -121,20 +85,32 @@ class LeakFormat:
         beginnings: tuple[str, ...],
         markers: MarkerPattern,
         parser: Parser,
-        meaning: Meaning,
+        *,
+        openers: Collection[str] | None = None,
+        names: Mapping[str, str] | None = None,
     ) -> None:
         """`name` is used in the evidence and the options.  Each of the `markers`, which are those
-        outside of calls, begins with one of the `beginnings`."""
+        outside of calls, begins with one of the `beginnings`.  A section or a call begins with the
+        `openers`, or with any; `names` are those in the evidence, if markers have other names than
+        themselves."""
         self.name = name
         self.beginnings = beginnings
         self.markers = markers
         self.parser = parser
-        self._meaning = meaning
+        self._openers = openers
+        self._names = names
 
     def match(self, text: str, at: int) -> MarkerMatch | None:
         """The marker at this position, if it means anything outside of a section."""
         found = self.markers.match(text, at)
-        return self._meaning(self, found) if found else None
+        return self.meaning(found) if found else None
+
+    def meaning(self, found: re.Match[str]) -> MarkerMatch | None:
+        """What is meant by a marker that was found; None: it is text."""
+        marker = found[0]
+        name = self._names[marker] if self._names else marker.strip()
+        is_opener = self._openers is None or marker in self._openers
+        return MarkerMatch(self, name, found.start(), found.end(), is_opener)
 
     def may_be_header(self, text: str, tools: DeclaredTools) -> bool:  # noqa: ARG002
         """Whether `text`, where a call may begin, is or could grow into a header whose
@@ -153,7 +129,11 @@ class LeakFormat:
 
 
 class CallArguments:
-    """Reads the arguments of one call from the text of its format."""
+    """Reads the arguments of one call from the text of its format; `LeakParser` says what its
+    methods promise."""
+
+    too_long = False
+    """Whether there is too much in them for a call."""
 
     def __init__(self) -> None:
         self._buffer = ""
@@ -169,21 +149,13 @@ class CallArguments:
         raise NotImplementedError
 
     @property
-    def too_long(self) -> bool:
-        """Whether there is too much in them for a call."""
-        return False
-
-    @property
     def rest(self) -> str:
-        """See `LeakParser.rest`."""
         return self._buffer[self._at :]
 
     def takes(self, text: str) -> str | None:
-        """See `LeakParser.takes`."""
         raise NotImplementedError
 
     def push(self, text: str) -> None:
-        """More of the text."""
         self._buffer = self._buffer[self._at :] + text
         self._at = 0
 
@@ -210,10 +182,12 @@ class LeakParser:
     known.
 
     A format implements two methods, which read as much of the buffer as one decision needs:
-    `_read_header` where a call begins, and `_read_after` after one.  The arguments of an open
-    call are read by a `CallArguments`, which then has the buffer.
+    `_begin` after its `header`, and `_read_after` after a call.  The arguments of an open call are
+    read by a `CallArguments`, which then has the buffer.
     """
 
+    header: HeaderPattern
+    """What comes before the arguments of a call, or its first ones."""
     end_is_marked = True
     """Whether a call lacks something if its arguments are whole, and the text ends."""
     closer = ""
@@ -222,7 +196,9 @@ class LeakParser:
     def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:  # noqa: ARG002
         """See `Parser`."""
         self._tools = tools
-        self._reader = type(self)._read_header
+        self._read: Callable[[Any], bool] = type(self)._read_header
+        """The method that reads next, if no arguments are open: unbound, as a cycle would keep the
+        declared tools in memory until a collection."""
         self._in_head = True
         """Whether a call has begun, or may have, whose header has not been given."""
         self._end = start
@@ -237,6 +213,11 @@ class LeakParser:
 
     def _read_header(self) -> bool:
         """Read where a call begins; False if more text is needed."""
+        found = self.header.header_at(self._buffer, self._at)
+        return not found and self._refuse() if isinstance(found, bool) else self._begin(found)
+
+    def _begin(self, found: re.Match[str]) -> bool:
+        """A call begins with this header."""
         raise NotImplementedError
 
     def _read_after(self) -> bool:
@@ -307,7 +288,7 @@ class LeakParser:
         while not (events or self._is_over):
             arguments = self._arguments
             if arguments is None:
-                decided = self._reader(self)
+                decided = self._read(self)
             else:
                 decided = arguments.step()
                 self._take_arguments(arguments)
@@ -323,16 +304,6 @@ class LeakParser:
         back, and ends an open call."""
         self._ended, self._whole = True, whole
 
-    @property
-    def _read(self) -> Callable[[], bool]:
-        """The method that reads next, if no arguments are open.  It is kept unbound, as a cycle
-        would keep the declared tools in memory until a collection."""
-        return MethodType(self._reader, self)
-
-    @_read.setter
-    def _read(self, read: Callable[[], bool]) -> None:
-        self._reader = read.__func__  # type: ignore[attr-defined]
-
     def _finish(self) -> None:
         """The text has ended: decide the rest."""
         if self._arguments is not None:
@@ -341,27 +312,31 @@ class LeakParser:
         elif self._in_head:
             self._refuse()
         else:
-            rest = self.rest.strip()
-            if rest.startswith(("</", "<｜")) or (rest and self.closer.startswith(rest)):
-                self._events.append(Dropped("unfinished marker"))
-                self._at = len(self._buffer)
+            if self._is_half_marker(self.rest.strip()):
+                self._drop_rest()
             self._is_over = True
+
+    def _is_half_marker(self, rest: str) -> bool:
+        """Whether the text has ended in a marker that follows calls."""
+        return rest.startswith(("</", "<｜")) or bool(rest and self.closer.startswith(rest))
+
+    def _drop_rest(self) -> None:
+        if self._at < len(self._buffer):
+            self._events.append(Dropped("unfinished marker"))
+            self._at = len(self._buffer)
 
     def _take_arguments(self, arguments: CallArguments) -> None:
         for event in arguments.take():
             unmarked = isinstance(event, CallEnd) and event.valid and not self.end_is_marked
-            self._give(CallEnd(valid=True, cut=False) if unmarked else event)
+            self._events.append(CallEnd(valid=True, cut=False) if unmarked else event)
         if arguments.over:
             self._arguments = None
             self._buffer, self._at = arguments.rest, 0
-            self._read = self._read_after
+            self._read = type(self)._read_after
             self._arguments_ended(arguments)
 
     def _arguments_ended(self, arguments: CallArguments) -> None:
         """These were the arguments of the open call."""
-
-    def _give(self, event: ParseEvent) -> None:
-        self._events.append(event)
 
     # For the formats
 
@@ -371,19 +346,20 @@ class LeakParser:
         self._is_over = True
         return True
 
+    def _give_call(self, header: Header, arguments: str, end: CallEnd) -> None:
+        """All of a call was read at once."""
+        self._events += [header, *([Arguments(arguments)] if arguments else []), end]
+        self._in_head = False
+
     def _start_call(self, header: Header, arguments: CallArguments, at: int) -> bool:
         """A call begins, and its arguments at this place in the buffer."""
         self._events.append(header)
         self._in_head = False
-        self._open(arguments, at)
-        return True
-
-    def _open(self, arguments: CallArguments, at: int) -> None:
-        """These arguments begin at this place in the buffer."""
         self._arguments = arguments
         if at < len(self._buffer):
             arguments.push(self._buffer[at:])
         self._buffer, self._at = "", 0
+        return True
 
     def _give_text(self, end: int, kind: TextKind = None) -> bool:
         """What comes up to this place in the buffer is text; False if that is nothing."""

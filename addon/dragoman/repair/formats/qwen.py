@@ -18,7 +18,7 @@ from functools import partial
 
 from .held_calls import HeldCalls
 from .marker_set import HeaderPattern, so_far
-from .protocol import WORD, LeakFormat, named
+from .protocol import WORD, LeakFormat
 from .tags import Spelling, TagKind, TagPattern, TagTable
 
 _SECTIONS = dict.fromkeys(("tool_call>", "seed:tool_call>"), TagKind.SECTION)
@@ -57,4 +57,4 @@ TABLE = TagTable(
 )
 _CALL = (("<function",), r"\s{0,4}", ("=",))
 _IN_TEXT = TagPattern(Spelling((_OPENERS, r"\s{0,64}+", *_CALL)), Spelling(_CALL))
-QWEN = LeakFormat("qwen", (*_OPENERS, "<function"), _IN_TEXT, partial(HeldCalls, TABLE), named())
+QWEN = LeakFormat("qwen", (*_OPENERS, "<function"), _IN_TEXT, partial(HeldCalls, TABLE))

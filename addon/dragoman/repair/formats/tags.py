@@ -9,9 +9,10 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .marker_set import TAG_LIMIT, HeaderPattern, MarkerPattern, Part, Run, so_far, spelled
+from .protocol import TextKind
 from .value_types import OTHER, STRING, ValueType
 
 BLANK_LIMIT = 4096
@@ -87,19 +88,6 @@ class Spelling:
     """See `Tag`."""
 
     @property
-    def first(self) -> str:
-        """The character with which they begin, if that is always the same."""
-        firsts = {word[:1] for word in self.parts[0]} if isinstance(self.parts[0], tuple) else set()
-        return firsts.pop() if len(firsts) == 1 else ""
-
-    @property
-    def after_first(self) -> tuple[Part, ...]:
-        """What they consist of after that."""
-        size, start = len(self.first), self.parts[0]
-        rest = tuple(word[size:] for word in start) if isinstance(start, tuple) else start
-        return rest, *self.parts[1:]
-
-    @property
     def words(self) -> Mapping[str, TagKind]:
         return next((part for part in self.parts if isinstance(part, Mapping)), {})
 
@@ -117,46 +105,41 @@ class TagPattern(MarkerPattern):
     """Finds the tags that are spelled so, of two at one place that of the first."""
 
     def __init__(self, *spellings: Spelling, first: str = "<") -> None:
+        """`first` is the character with which most of them begin."""
         self.spellings = spellings
-        by_first: dict[str, list[Spelling]] = {}
+        self._by_group: dict[int, tuple[Spelling, int]] = {}
+        """Each by the group after all of it, and the first group in it."""
+        end = 0
         for each in spellings:
-            by_first.setdefault(each.first, []).append(each)
-        self._by_group: dict[int, tuple[Spelling, Mapping[str, TagKind], int]] = {}
-        """By the group that is all of it: each with its words, and the group of its name."""
-        expressions, starts, group = list[str](), list[str](), 1
-        for character, same in by_first.items():
-            written = [spelled(*each.after_first) for each in same]
-            half = "|".join(
-                so_far(*parts, _cut(last)) for each in same for *parts, last in [each.after_first]
-            )
-            expressions.append(f"{re.escape(character)}(?:{'|'.join(f'({x})' for x in written)})")
-            starts.append(f"{re.escape(character)}(?:{half})")
-            for each, expression in zip(same, written, strict=True):
-                end = group + re.compile(expression).groups
-                name = group + 1 + bool(each.words)
-                self._by_group[group] = each, each.words, name if name <= end else 0
-                group = end + 1
-        others = [start for each in spellings if each.first != first for start in _starts(each)]
-        super().__init__("|".join(expressions), "|".join(starts), first=first, halves=tuple(others))
+            begin, end = end + 1, end + 1 + re.compile(spelled(*each.parts)).groups
+            self._by_group[end] = each, begin
+        firsts = (word for each in spellings for word in each.parts[0] if word[0] != first)
+        super().__init__(
+            "|".join(f"{spelled(*each.parts)}()" for each in spellings),
+            "|".join(so_far(*each.parts, empty=False, whole=False) for each in spellings),
+            first=first,
+            halves=tuple(word[:size] for word in firsts for size in range(1, len(word) + 1)),
+        )
 
     def read(self, match: re.Match[str], offset: int = 0) -> Tag:
         """The tag that was found in a text, which begins at the `offset`."""
-        group = match.lastindex or 0
-        spelling, words, name_group = self._by_group[group]
-        kind = words[match[group + 1]] if words else spelling.kind
-        name = (match[name_group] or "").strip() if name_group else None
+        end = match.lastindex or 0
+        spelling, begin = self._by_group[end]
+        words = spelling.words
+        kind = words[match[begin]] if words else spelling.kind
+        name_group = begin + bool(words)
+        name = (match[name_group] or "").strip() if name_group < end else None
         value_type = None
         if kind is TagKind.OTHER and words:
-            name = f"{match[group + 1]}_{'end' if spelling.closes else 'begin'}"
+            name = f"{match[begin]}_{'end' if spelling.closes else 'begin'}"
         elif spelling.typed_by is not None:
             found = dict(_attributes(name or ""))
             name = found.get("name") or found.get("tool") or found.get("key") or ""
             if (written := found.get(spelling.typed_by)) is not None:
                 value_type = STRING if written in ("string", "true") else OTHER
-        start, end = match.span()
         kind = ENDS[kind] if spelling.closes else kind
-        mended, whole = spelling.mended, spelling.whole
-        return Tag(kind, start + offset, end + offset, name, value_type, mended, whole)
+        start, end = match.start() + offset, match.end() + offset
+        return Tag(kind, start, end, name, value_type, spelling.mended, spelling.whole)
 
     def tag_at(self, text: str, at: int) -> Tag | None:
         """The tag at a position."""
@@ -168,19 +151,6 @@ class TagPattern(MarkerPattern):
         while match := self.find(text, at):
             yield self.read(match, offset)
             at = match.end()
-
-
-def _cut(part: Part) -> Part:
-    """The last part of a tag that is not whole: what is has been found."""
-    if isinstance(part, str):
-        return part
-    return Run("(?!)", part.begun) if isinstance(part, Run) else tuple(word[:-1] for word in part)
-
-
-def _starts(spelling: Spelling) -> list[str]:
-    """The starts of its first word."""
-    words = spelling.parts[0] if isinstance(spelling.parts[0], tuple) else ()
-    return [word[:size] for word in words for size in range(1, len(word) + 1)]
 
 
 def _attributes(written: str) -> Iterator[tuple[str, str]]:
@@ -215,9 +185,8 @@ class TagTable:
     shows that a call was meant.  In the start of one, `word` is the name so far."""
     several: bool = False
     """Whether a call may follow another without a section."""
-    reasoning: tuple[str, ...] = ()
-    content: tuple[str, ...] = ()
-    """The names of other tags after which a text is of this kind, up to the next one."""
+    channels: Mapping[str, TextKind] = field(default_factory=dict)
+    """The kind of the text after other tags, by their names, up to the next one."""
     closing: re.Pattern[str] = re.compile(r"\s*</")
     """The start of a closing tag."""
     strays: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.bridge.cure.refusals import refusal_in
+from dragoman.inspect.refusals import refusal_in
 
 TEXTS = [
     "thinking is enabled but reasoning_content is missing in assistant tool call message at index "
