@@ -390,6 +390,17 @@ def test_a_call_of_the_hosts_keeps_an_input_that_came_with_its_beginning() -> No
     assert read(repaired(body)).gist == f'{LS} [bash {{"command":"who"}}] [bash {{}}]'
 
 
+def test_a_name_of_a_call_of_the_hosts_loses_its_markup() -> None:
+    for name in ("functions.bash:0", "bash<|tool_call_argument_begin|>", "<tool_call>bash"):
+        for before in ([TEXT], [THOUGHT, ("text", ["\n"])], []):
+            given: list[Block] = [*before, ("tool_use", (name, NATIVE[1][1])), TEXT]
+            got = read(repaired(stream(given, "tool_use")))
+            clean = read(stream([*before[:1], NATIVE, TEXT], "tool_use"))
+            assert [{**block, "id": ""} for block in got.blocks] == [
+                {**block, "id": ""} for block in clean.blocks
+            ]
+
+
 @pytest.mark.parametrize("oddity", ["gaps", "one index", "no ends of blocks", "unknown events"])
 @pytest.mark.parametrize("place", PLACES)
 def test_a_repaired_message_is_in_order_whatever_the_hosts_was(oddity: str, place: str) -> None:

@@ -67,19 +67,19 @@ def table(log: str) -> list[str]:
 
 
 def test_how_often_a_host_leaks_is_told_at_the_end_and_the_same_of_saved_flows(
-    plain_upstream: Upstream, tmp_path: Path
+    saved: Saved, tmp_path: Path
 ) -> None:
-    saved = Saved(plain_upstream, tmp_path, "--set", "dragoman_bridge=~all")
     for body in (LEAKING, "clean_text", LEAKING):
         saved.chat.ask(body)
     saved.chat.ask(LEAKING, path="/v1/responses", request=RESPONSES)
-    saved.flows()
+    assert len(saved.flows()) == 5, "with the question to the host, which is not counted"
     told = table(saved.proxy.log)
     assert "leaked 4 (4 kimi_k2)" in "\n".join(told)
     mitmdump = Path(sys.executable).with_name("mitmdump")
     command = [mitmdump, "-s", ADDON, "-nr", tmp_path / "flows", "--set", f"confdir={tmp_path}"]
     loaded = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert table(loaded.stdout) == told
+    assert re.search(r"\bflows +4\n", loaded.stdout)
 
 
 def test_a_repaired_stream_is_saved_with_both_its_sides(saved: Saved) -> None:
@@ -103,7 +103,7 @@ def test_the_time_of_every_event_is_saved(saved: Saved) -> None:
     assert timing is not None
     assert [step.at for step in timing.steps] == sorted(step.at for step in timing.steps)
     assert timing.steps[-1].upstream == len(fixture_bytes(LEAKING))
-    assert len(timing.steps) > 20
+    assert len(timing.steps) > 3
     assert timing.ended >= timing.steps[-1].at >= 0.01 * 20
     assert timing.longest_silence >= 0.01
 
