@@ -35,7 +35,7 @@ from .messages_streams import (
     repaired,
     stream,
 )
-from .test_native_formats import EXAMPLES, FORMATS, leaking, request, said_in
+from .test_native_formats import ALONE, EXAMPLES, FORMATS, leaking, request, said_in
 
 LS = '[bash {"command": "ls -la"}]'
 NATIVE = ("tool_use", ("bash", ['{"command":', '"ls -la"}']))
@@ -199,6 +199,24 @@ def test_a_call_becomes_a_block_where_it_leaked(place: str) -> None:
     shown = [{k: v for k, v in block.items() if k != "signature"} for block in whole["content"]]
     streamed = [{k: v for k, v in block.items() if k != "signature"} for block in got.blocks]
     assert str(shown).replace(": ", ":") == str(streamed).replace(": ", ":")
+
+
+@pytest.mark.parametrize("turn", [turn for turn in ALONE if turn != "thoughts"])
+def test_json_alone_is_a_call_if_its_block_is_the_whole_answer(turn: str) -> None:
+    kinds = {"reasoning": "thinking", "call": "tool_use"}
+    for size in (1, 3, 500):
+        blocks: list[Block] = [
+            OTHER if kind == "call" else (kinds.get(kind, kind), pieces(text, size))
+            for kind, text in ALONE[turn][0]
+        ]
+        natives, asked = blocks.count(OTHER), REQUEST | {"model": "qwen3"}
+        body = stream(blocks, "tool_use" if natives else "end_turn", "qwen3")
+        got = read(out := repaired(body, asked))
+        assert [block["type"] for block in got.blocks].count("tool_use") - natives == ALONE[turn][1]
+        assert (out == body) is (ALONE[turn][1] == 0)
+        whole = json.dumps(document(blocks) | {"model": "qwen3"}).encode()
+        sent = json.loads(repaired(whole, asked))["content"]
+        assert [block["type"] for block in sent].count("tool_use") - natives == ALONE[turn][1]
 
 
 @pytest.mark.parametrize("model", FORMATS)
@@ -370,6 +388,17 @@ def test_a_call_of_the_hosts_keeps_an_input_that_came_with_its_beginning() -> No
             each["content_block"]["input"] = {"command": "who"}
     body = b"".join(event(each) for each in given if b"pwd" not in event(each))
     assert read(repaired(body)).gist == f'{LS} [bash {{"command":"who"}}] [bash {{}}]'
+
+
+def test_a_name_of_a_call_of_the_hosts_loses_its_markup() -> None:
+    for name in ("functions.bash:0", "bash<|tool_call_argument_begin|>", "<tool_call>bash"):
+        for before in ([TEXT], [THOUGHT, ("text", ["\n"])], []):
+            given: list[Block] = [*before, ("tool_use", (name, NATIVE[1][1])), TEXT]
+            got = read(repaired(stream(given, "tool_use")))
+            clean = read(stream([*before[:1], NATIVE, TEXT], "tool_use"))
+            assert [{**block, "id": ""} for block in got.blocks] == [
+                {**block, "id": ""} for block in clean.blocks
+            ]
 
 
 @pytest.mark.parametrize("oddity", ["gaps", "one index", "no ends of blocks", "unknown events"])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dragoman.bridge.native.reply_repair import repair_whole, tools_of
+from dragoman.notes import Evidence
+from dragoman.repair.policy import Policy
 from dragoman.wire.sse import split
 from fixtures.regenerate import chat_fixtures, request
 from tests.repair.formats import (
@@ -51,6 +55,21 @@ EXAMPLES = [
     ("qwen2.5-72b", HERMES, "I check the `foo function: {}", 1),
     ("qwen2.5-72b", HERMES, "It writes `{}`.", 0),
 ]
+OBJECT = '{"name": "bash", "arguments": {"command": "ls"}}'
+CALL = ("call", "")
+ALONE: dict[str, tuple[list[tuple[str, str]], int]] = {
+    "a message": ([("text", OBJECT)], 1),
+    "after thoughts": ([("reasoning", "Hm."), ("text", OBJECT)], 1),
+    "a fence": ([("text", f"I look.\n\n```json\n{OBJECT}\n```")], 1),
+    "thoughts": ([("reasoning", OBJECT)], 0),
+    "before a message": ([("text", OBJECT), ("text", "All is well.")], 0),
+    "before a call": ([("text", OBJECT), CALL], 0),
+    "a fence before a call": ([("text", f"I look.\n\n```json\n{OBJECT}\n```"), CALL], 0),
+    "before thoughts": ([("text", OBJECT), ("reasoning", "Hm.")], 0),
+    "after a message": ([("text", "I look."), ("text", OBJECT)], 0),
+    "after a call": ([CALL, ("text", OBJECT)], 0),
+}
+"""Turns with JSON alone, and how many calls it is."""
 ELSEWHERE = (
     "kimi_cut_off",
     "kimi_ends_inside_call",
@@ -126,22 +145,39 @@ def test_other_formats_give_what_they_mean(model: str) -> None:
         assert "".join(gist.split()) == "".join((wanted * 2).split())
 
 
-@pytest.mark.parametrize(
-    ("kinds", "calls"),
-    [(["reasoning", "text"], 1), (["text"], 1), (["reasoning"], 0)],
-)
+@pytest.mark.parametrize("turn", ALONE)
 @pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
-def test_json_alone_is_a_call_in_a_message_only(host: Host, kinds: list[str], calls: int) -> None:
-    text = '{"name": "bash", "arguments": {"command": "ls"}}'
+def test_json_alone_is_a_call_if_its_message_is_the_whole_answer(host: Host, turn: str) -> None:
     asked: Json = dict(WITH_BASH, model="qwen3")
     asked["tools"] = [{"type": "function", **tool["function"]} for tool in asked["tools"]]
     for size in (3, 500):
-        said = [(kind, cut(text, size)) for kind in kinds]
+        said = [
+            (kind, ["bash", '{"command": "pwd"}'] if kind == "call" else cut(text, size))
+            for kind, text in ALONE[turn][0]
+        ]
         stream = host.stream(said, model="qwen3")
         out = repaired(stream, asked)
         output = check_native(out)[-1]["response"]["output"]
-        assert [item["type"] for item in output].count("function_call") == calls
+        natives = sum(kind == "call" for kind, _ in said)
+        calls = [item["type"] for item in output].count("function_call") - natives
+        assert calls == ALONE[turn][1]
         assert (out == stream) is (calls == 0)
+        whole = json.dumps(host.events(said, model="qwen3")[-1]["response"]).encode()
+        sent = repair_whole(whole, tools_of(asked, "responses"), Policy(), Evidence(), 1)
+        calls = [item["type"] for item in json.loads(sent)["output"]].count("function_call")
+        assert calls - natives == ALONE[turn][1]
+        assert (sent == whole) is (calls == natives)
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
+def test_a_call_that_a_limit_cuts_in_its_closing_tags_is_text(host: Host) -> None:
+    call = "<tool_call>\n<function=bash>\n<parameter=command>\nls\n<" + "/parameter>\n</function>"
+    asked: Json = dict(WITH_BASH, model="qwen3-coder")
+    asked["tools"] = [{"type": "function", **tool["function"]} for tool in asked["tools"]]
+    for size, cut_at in itertools.product((3, 500), (call.index("\n</p"), len(call) - 3)):
+        stream = host.stream([("text", cut(call[:cut_at], size))], model="qwen3-coder")
+        limited = stream.replace(b"response.completed", b"response.incomplete")
+        assert repaired(limited, asked) == limited
 
 
 @pytest.mark.parametrize(("model", "call", "shape", "calls"), EXAMPLES)

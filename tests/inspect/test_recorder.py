@@ -42,7 +42,6 @@ def recorded(flow: http.HTTPFlow, client_request: ClientRequest | None) -> FlowR
     record.evidence.note("dropped", "tool x")
     record.evidence.request_left()
     record.evidence.call("bash", "dsml", "plain name")
-    record.options = {"dragoman_repair": "on"}
     record.streamed = True
     record.reply.add(b"from the upstream", b"to the client")
     record.reply.add(b", more", b"")
@@ -56,11 +55,11 @@ def test_a_record_is_read_the_same_while_its_flow_runs_and_from_a_file(
     flow = tflow.tflow(resp=True)
     record = recorded(flow, client_request)
     running = read(flow)
-    assert (running.unfinished, running.outcome) == (True, RUNNING)
+    assert running.outcome is RUNNING
     assert running.upstream_missing == 3
     record.outcome = ENDED
     record.end(flow)
-    ended = replace(running, unfinished=False, outcome=ENDED)
+    ended = replace(running, outcome=ENDED)
     assert read(flow) == read(loaded(flow)) == ended
     assert client_request_of(loaded(flow)) == client_request
 
@@ -69,19 +68,17 @@ def test_a_flow_that_was_saved_while_it_ran_has_its_request_alone() -> None:
     flow = tflow.tflow(resp=True)
     recorded(flow, SENT)
     exchange = read(loaded(flow))
-    assert (exchange.unfinished, exchange.outcome) == (True, RUNNING)
+    assert exchange.outcome is RUNNING
     assert (exchange.job, exchange.client_request) == ("bridge", SENT.body)
     assert not (exchange.upstream_reply or exchange.evidence.calls or exchange.timing)
 
 
-def test_of_damaged_calls_and_options_the_sound_ones_are_read() -> None:
+def test_of_damaged_calls_the_sound_ones_are_read() -> None:
     flow = tflow.tflow(resp=True)
     recorded(flow, None).end(flow)
     flow.metadata[KEY]["calls"] += [["x"], ["y", "1"], [2, 2], [[], 1], "zz", None, ["read", 2]]
-    flow.metadata[KEY]["options"] |= {"dragoman_log": 3, "dragoman_keep": "20"}
     exchange = read(loaded(flow))
     assert exchange.evidence.calls == {"bash": 1, "read": 2}
-    assert exchange.options == {"dragoman_repair": "on", "dragoman_keep": "20"}
 
 
 def test_the_words_that_an_earlier_version_recorded_are_read() -> None:

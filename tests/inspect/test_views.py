@@ -78,7 +78,7 @@ VALUES: Any = st.recursive(
 )
 NOTES = (
     *("job", "request", "upstream", "missing", "told", "told_request", "calls", "forms"),
-    *("refused", "tools", "steps", "ended", "options"),
+    *("refused", "tools", "steps", "ended"),
 )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from mitmproxy import ctx, http
 
-SHOWN = ("job", "told", "calls", "options", "missing", "ended")
+SHOWN = ("job", "told", "calls", "missing", "ended")
 
 
 class Telltale:

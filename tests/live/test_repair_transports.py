@@ -221,7 +221,9 @@ def test_the_content_type_may_have_parameters(chat: Chat, content_type: str) -> 
 def test_a_client_that_leaves_early_leaves_no_fault(chat: Chat) -> None:
     body = json.dumps(REQUEST).encode()
     head = f"POST /{FIXTURE};cut=event;hold=20/v1/chat/completions HTTP/1.1\r\nHost: a\r\n"
-    with closing(socket.create_connection(("127.0.0.1", chat.proxy.port), 5)) as connection:
+    with closing(
+        socket.create_connection(("127.0.0.1", chat.proxy.port), wire.TIMEOUT)
+    ) as connection:
         connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
         got = b""
         while b'"bash"' not in got:
@@ -233,7 +235,9 @@ def test_a_client_of_http_1_0_gets_a_stream_that_ends_with_the_connection(chat: 
     body = json.dumps(REQUEST).encode()
     for framing in ("length", "close"):
         head = f"POST /{FIXTURE};framing={framing}/v1/chat/completions HTTP/1.0\r\n"
-        with closing(socket.create_connection(("127.0.0.1", chat.proxy.port), 5)) as connection:
+        with closing(
+            socket.create_connection(("127.0.0.1", chat.proxy.port), wire.TIMEOUT)
+        ) as connection:
             connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
             with connection.makefile("rb") as stream:
                 got = stream.read()

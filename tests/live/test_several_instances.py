@@ -70,7 +70,6 @@ class Setup:
 def setup(plain_upstream: Upstream, tmp_path: Path) -> Iterator[Setup]:
     make_confdir(tmp_path)
     arguments = ["--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all"]
-    arguments += ["--set", "connection_strategy=lazy"]
     with ExitStack() as stack:
         first, second = (stack.enter_context(Mitmdump(tmp_path, *arguments)) for _ in range(2))
         balancer = stack.enter_context(HAProxy(tmp_path, first, second))

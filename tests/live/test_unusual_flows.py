@@ -12,6 +12,7 @@ import pytest
 from mitmproxy.io import FlowReader, FlowWriter
 from mitmproxy.test import tflow
 
+from dragoman.inspect.outcome import RUNNING
 from dragoman.proxy.observe.recorder import exchange_of
 from fixtures.server import Reply, Upstream
 from tests.live import wire
@@ -237,13 +238,13 @@ def test_a_script_that_is_loaded_anew_finds_what_runs(
         (flow,) = FlowReader(file).stream()
     exchange = exchange_of(flow)
     assert exchange is not None
-    assert not exchange.unfinished
+    assert exchange.outcome is not RUNNING
     assert exchange.upstream_reply == fixture_bytes(LEAKING)
 
 
 def test_metadata_that_others_wrote_is_not_trusted() -> None:
     wrong = [None, 1, "x", [1], {"a": 1}, b"b"]
-    keys = ("job", "upstream", "missing", "calls", "told", "options", "steps", "ended", "signed")
+    keys = ("job", "upstream", "missing", "calls", "told", "steps", "ended", "signed")
     for key in keys:
         for value in wrong:
             flow = tflow.tflow(resp=True)

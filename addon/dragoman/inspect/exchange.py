@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -54,16 +53,14 @@ class Exchange:
     """As the upstream received it: it differs for bridged flows and cured requests."""
     upstream_reply: bytes = b""
     client_reply: bytes = b""
-    """Both with a `gap` where bytes are missing."""
+    """Both replies have a `gap` where bytes are missing."""
     client_path: str = ""
-    """Of a bridged flow: the client's path, with its query."""
+    """The client's path, with its query, of a bridged flow."""
     upstream_missing: int = 0
     """Bytes that were not kept."""
     client_missing: int = 0
-    unfinished: bool = False
-    """Whether the flow still runs, or its record ended before it did."""
     outcome: Outcome | None = None
-    """None if it was not recorded."""
+    """None if it was not recorded; `RUNNING` where the flow runs, or did when it was saved."""
     status: int = 200
     error: str = ""
     """How a connection broke off, in mitmproxy's words."""
@@ -73,9 +70,6 @@ class Exchange:
     """Whether its request declared tools; None where its evidence was not recorded, or only in
     words, as by an earlier Dragoman."""
     timing: Timing | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
-    """The options in force, by name; ``dragoman_repair`` is ``on`` or ``off`` for this flow,
-    ``dragoman_dialect`` the chosen dialect."""
 
     @property
     def facts(self) -> TurnFacts:

@@ -31,7 +31,7 @@ SIGNS: dict[Ending, str] = {
 }
 MAX_NAMES = 5
 CURED = "cured:"
-"""How the notes begin of what was changed in a request that is not bridged."""
+"""The first word of notes on what was changed in a request that is not bridged."""
 REFUSED = "refused:"
 """The note on a request that Dragoman answers itself, with an error."""
 LOST = "lost its stream:"

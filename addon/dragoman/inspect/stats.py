@@ -65,7 +65,7 @@ _OUTCOMES: dict[OutcomeLabel, str] = {
     "empty": "no answer, no call",
     "failed": "failed",
 }
-"""Those that the table lists, and their names there."""
+"""The outcomes that the table lists, and their names there."""
 _CHANGES = frozenset({"dropped", "took out", "joined", "added finish_reason"})
 """What repair notes of a reply that it changed without making a call."""
 

@@ -42,7 +42,7 @@ ANSWER = 5.0
 LATE = 300.0
 """Seconds after which an answer counts no more: a host may take minutes to start."""
 MAX_NOT_FOUND = "64k"
-"""Of a 404 that is read: a longer one is a page for people."""
+"""The size of a 404 that is read: a longer one is a page for people."""
 _MARK = "dragoman_question"
 """In a flow's metadata: mitmproxy saves it, so a question that is replayed is still known."""
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
+from contextlib import suppress
 from urllib.parse import unquote
 
 import mitmproxy.types
@@ -127,7 +128,7 @@ class Hosts:
             self._store.remember(name, speaks.value)
 
     def forget_self_test(self) -> None:
-        """It has ended, and its upstream with it."""
+        """Forget the upstream of the self-test, which has ended."""
         for name in [name for name, (_, url) in self._known.items() if SELF_TEST in url]:
             del self._known[name]
 
@@ -154,23 +155,16 @@ class Hosts:
         unproven = route.creates and self._of(request, name) in _UNSURE
         if unproven and not await asks_for_a_response(request):
             return "", False
-        if self._of(request, name) is Speaks.UNKNOWN:
-            await self._remember(name, request)
+        if self._of(request, name) is Speaks.UNKNOWN and self._store.opened:
+            # What was found out before this process began, or by another.
+            with suppress(Refused, StoreError, ValueError):  # then it is asked
+                known = Speaks(await self._store.speaks(name))
+                if name not in self._known:
+                    self.learn(name, request, known, keep=False)
         if route.creates and self._of(request, name) is Speaks.UNKNOWN and not ASKING_MISSING:
             late = await self._ask(flow, name)
         teaches = unproven or self._of(request, name) is Speaks.CHAT
         return name if teaches else "", late
-
-    async def _remember(self, name: str, request: http.Request) -> None:
-        """What was found out before this process began, or by another."""
-        if not self._store.opened:
-            return
-        try:
-            speaks = Speaks(await self._store.speaks(name))
-        except (Refused, StoreError, ValueError):
-            return  # then it is asked
-        if name not in self._known:
-            self.learn(name, request, speaks, keep=False)
 
     async def _ask(self, flow: http.HTTPFlow, name: str) -> bool:
         """Ask the upstream, or wait for the answer to an earlier request. A request with other

@@ -38,11 +38,11 @@ class UnknownEncodingError(DecodingError):
 
 
 class TooLargeError(DecodingError):
-    """It is larger than the caller reads."""
+    """The body is larger than the caller reads."""
 
 
 class CutOffError(DecodingError):
-    """It ends too early; all that came was decoded."""
+    """The body ends too early; all that came was decoded."""
 
 
 _Member = Any

@@ -32,7 +32,7 @@ from .stored.endpoints import StoredEndpoints
 logger = logging.getLogger(__name__)
 
 OWN_HEADERS = "x-dragoman-"
-"""How the names of our own headers begin, which are never sent upstream."""
+"""The beginning of our own headers' names, which are never sent upstream."""
 DIALECT_HEADER = "x-dragoman-dialect"
 MISSING = (404, 405)
 """How hosts answer at an address that they have not."""
@@ -56,7 +56,7 @@ class Decision:
     dialect: str = ""
     """The one that its own header asks for."""
     address: str = ""
-    """Of its host, where the reply teaches what that speaks (see `Hosts.find_out`)."""
+    """The host's address, if the reply shows what the host speaks (see `Hosts.find_out`)."""
     late: bool = False
     """Whether it is sent before its host has answered what it speaks."""
 
@@ -148,8 +148,8 @@ class Decisions:
         return auto and self.missing_decides(flow, response)
 
     def at_missing(self, flow: http.HTTPFlow, response: http.Response) -> bool:
-        """The host has answered, whole. Whether that says that it has no such address, by which it
-        is to be bridged."""
+        """The host's whole answer has come.  Whether it says that there is no such address, so that
+        the host is bridged."""
         decision, request = self.of(flow), flow.request
         if not self.missing_decides(flow, response) or names_something(request, response):
             return False

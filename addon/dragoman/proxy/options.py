@@ -274,14 +274,3 @@ class Settings:
         policy = Policy(read.pop("kimi_text"), read.pop("finish_reason"), read.pop("formats"))
         limits = Limits(read.pop("store_days"), read.pop("store_max"))
         return cls(policy=policy, store_limits=limits, **read)
-
-    def in_words(self, *, repair: bool, dialect: str) -> dict[str, str]:
-        """The settings that a reply depends on, by the options' names: for its record."""
-        return {
-            "dragoman_repair": "on" if repair else "off",
-            "dragoman_formats": self.policy.formats.words,
-            "dragoman_kimi_text": self.policy.text,
-            "dragoman_finish_reason": self.policy.finish,
-            "dragoman_dialect": dialect,
-            "dragoman_unsupported_tools": self.unsupported_tools,
-        }

@@ -39,7 +39,7 @@ def is_anonymous(request: http.Request) -> bool:
 
 
 def _others(request: http.Request) -> Iterator[str]:
-    """Each by its name and its value."""
+    """The name and the value of each further credential."""
     for name in _HEADERS:
         if value := request.headers.get(name):
             yield from (name, value)

@@ -9,7 +9,7 @@ from typing import Literal
 from mitmproxy import http
 
 SELF_TEST = "/dragoman-selftest"
-"""How the paths of the self-test begin, of which nothing is learned or counted."""
+"""The beginning of the self-test's paths, of which nothing is learned or counted."""
 _RESPONSES = re.compile(
     r"(?P<base>.*)/responses"
     r"(?:/(?P<id>[^/]+)(?:/(?P<action>input_items|cancel|submit_tool_outputs))?)?/*",
@@ -27,7 +27,7 @@ _METHODS = {
     "cancel": ("POST",),
     "submit_tool_outputs": ("POST",),
 }
-"""Of requests about one response, by their action."""
+"""The methods of requests about one response, by action."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ class Header:
 
     name: str | None
     """The name of its tool; None if the header has none."""
-    literal: str
-    """Its text, which may be empty."""
+    literal: str = ""
+    """Its text, if the call may be known by nothing else."""
     call_id: str = ""
     """The header, if it is a call id."""
     form: str = "plain name"

@@ -100,6 +100,10 @@ class Choice:
             if events := self.scanner.feed(passage.text):
                 self._place(part, events)
 
+    def called(self, part: Part) -> None:
+        """A frame has a native call."""
+        self._place(part, self.scanner.not_alone())
+
     def finish(self, part: Part, reason: object) -> None:
         """A frame has the reason why the text has ended."""
         whole = is_whole(reason)
@@ -344,6 +348,8 @@ class FrameQueue:
             part = Part(waiting, choice, delta, position, whole, value.get("finish_reason"))
             waiting.parts.append(part)
             natives = [] if alone else array(delta.get("tool_calls"))
+            if natives:
+                choice.called(part)
             if natives and whole:  # so is each of them, and what leaks may repeat one
                 part.natives = choice.natives.take_whole(natives)
             choice.read(part, [alone[1]] if alone else passages(delta))

@@ -77,6 +77,11 @@ class Scanner:
         return not (self._calls.parser or self._calls.candidate or self._text.buffer)
 
     @property
+    def alone(self) -> bool:
+        """Whether a call may be open that is one only if the turn has nothing else."""
+        return self._calls.candidate is not None and self._calls.candidate.alone
+
+    @property
     def in_call(self) -> bool:
         """Whether a call is open, or may be."""
         return self._calls.parser is not None and self._calls.parser.in_call
@@ -146,8 +151,7 @@ class Scanner:
         that this completes."""
         if name == self._state.field:
             return []
-        candidate = self._calls.candidate
-        self._end_text(whole=not (candidate and candidate.alone))  # it is not all of the turn
+        self._end_text(whole=not self.alone)  # it is not all of the turn
         if (parser := self._calls.parser) is not None and parser.whole:
             parser.end()
             self._run()
@@ -158,6 +162,20 @@ class Scanner:
         self._state.enter(name)
         self._text.channel = None
         return self._state.take()
+
+    def not_alone(self) -> list[ScanEvent]:
+        """The turn has more than this text, such as a native call: JSON alone is no call."""
+        state, candidate = self._state, self._calls.candidate
+        if JSON_ALONE in state.formats:
+            state.formats = state.formats.without(JSON_ALONE)
+        if candidate is not None and candidate.alone:
+            self._refuse(candidate, candidate.why_text)
+            self._run()
+        return state.take()
+
+    def end_before_more(self, *, whole: bool = True) -> list[ScanEvent]:
+        """This text has ended, but the turn may not have."""
+        return [*self.not_alone(), *self.close(whole=whole)]
 
     def close(self, *, whole: bool = True) -> list[ScanEvent]:
         """The text has ended: what was held back, and the end of an open call.  `whole`:

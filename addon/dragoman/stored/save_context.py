@@ -38,7 +38,7 @@ class SaveContext:
     asker: bytes
     request: Json
     items: bytes
-    """Both as in `StoredResponse`."""
+    """The request, and its input's items, as in `StoredResponse`."""
     earlier: Continuation = field(default_factory=Continuation)
     resumes: StoredResponse | None = None
     """The response that this turn continues in place; None for a new one."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 PART = "part:"
-"""How the name of a part begins, which entries of an earlier version share; none is added."""
+"""The beginning of a part's name: tools and instructions that responses of an earlier version
+share.  None is added."""
 
 
 class StoreError(Exception):
@@ -19,7 +20,7 @@ class StoreError(Exception):
 
 
 class NotOpened(StoreError):  # noqa: N818 - the name says what is the matter
-    """It could not be opened; that was logged the first time."""
+    """The store could not be opened, which was logged the first time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ class Streamed:
 
     dialect: str
     events: int = 0
-    """How many the client was sent; 0 if that is not known."""
+    """How many events the client was sent; 0 if unknown."""
     prior: int = 0
     """Items of the output that were there before the stream."""
 

@@ -35,9 +35,10 @@ _BLOCK = 256 * 1024
 """Characters of a longer part of a name that are hashed as a part of their own, as names in stores
 were made."""
 _NAME = "reasoning:"
-"""How a name begins: it cannot be the id of a response that this store has made."""
+"""The beginning of a name: no response's id begins so."""
 _LEADS = _NAME.encode()
-"""How an entry begins that is the name of another."""
+"""An entry that begins so is the name of the entry with the text: a call's entry has the name of
+its turn's, ``reasoning:1f0c…``; a text is JSON, ``"So I …"``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class LackingMessage:
 
     place: int
     names: Sequence[str]
-    """Of its turn, and of each of its own calls."""
+    """The name of its turn, and those of its own calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ class Remembered:
 
     text: str
     names: Sequence[str]
-    """Those it was found by: their time begins anew with the next turn."""
+    """The names it was found by: the time of these entries begins anew with the next turn."""
 
 
 def _digest(*parts: str) -> bytes:

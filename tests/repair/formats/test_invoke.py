@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.repair.formats.claude import CLAUDE
-from dragoman.repair.formats.invoke import DSML, MINIMAX_M2
+from dragoman.repair.formats.invoke import CLAUDE, DSML, MINIMAX_M2
 
 from .leaks import Calls, at_any_cut, calls, client, dropped, read_back, said
 

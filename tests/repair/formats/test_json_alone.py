@@ -197,6 +197,26 @@ def test_it_is_no_call_if_the_turn_says_more(fields: list[str], called: int) -> 
     assert len(read(repair(sent, REQUEST)).calls) == 1, "it ends the turn"
 
 
+@pytest.mark.parametrize("text", [OBJECT, f"So:\n\n```json\n{OBJECT}\n```"])
+@pytest.mark.parametrize("first", ["text", "call", "both"])
+def test_it_is_no_call_beside_a_native_one(text: str, first: str) -> None:
+    function = {"name": "bash", "arguments": '{"command": "pwd"}'}
+    called = {"tool_calls": [{"index": 0, "id": "c", "type": "function", "function": function}]}
+    said = [{"content": text[at : at + 4]} for at in range(0, len(text), 4)]
+    deltas = {
+        "text": [*said, called],
+        "call": [called, *said],
+        "both": [{"content": text} | called],
+    }
+    sent = sse([*(chunk(delta, model="qwen3") for delta in deltas[first]), chunk({}, "stop")])
+    assert read(repair(sent, REQUEST)).calls == read(sent).calls
+    assert read(repair(sent, REQUEST)).content == text
+    message = {"role": "assistant", "content": text, **called}
+    body = json.dumps({"model": "qwen3", "choices": [{"message": message}]}).encode()
+    tools = DeclaredTools.of_request(REQUEST)
+    assert json.loads(repair_whole(body, tools, Policy(), Evidence(), 1)) == json.loads(body)
+
+
 def test_a_call_that_is_no_longer_one_is_recorded() -> None:
     for text in (f"{OBJECT}\nThat is it.", OBJECT.replace("ls", "x" * 70_000)):
         evidence = Evidence()

@@ -228,7 +228,7 @@ class ClientMessage:
     def _end_call(self, call: Call, end: CallEnd) -> None:
         self._cut = self._cut or end.cuts_call
         if end.cut:
-            self._evidence.note("closed a call that the stream cut off")
+            self._evidence.note("ended within a call")
         elif not end.valid:
             self._evidence.note("passed on arguments that are not JSON")
         checked = call.complete and call.arguments.tell() <= MAX_CHECKED

@@ -6,14 +6,16 @@ frame of another item than the undecided text is deferred.
 
 from __future__ import annotations
 
+from functools import partial
+
 from ...notes import Evidence
 from ...repair.declared_tools import DeclaredTools
 from ...repair.formats.active import ActiveFormats
 from ...repair.formats.json_alone import JSON_ALONE
 from ...repair.policy import Policy
 from ...repair.scanner import Scanner
-from ...wire.json_codec import Json, dumps, string
-from ...wire.responses import TERMINALS
+from ...wire.json_codec import Json, dumps, objects, string
+from ...wire.responses import DELTAS, TERMINALS
 from ...wire.sse import Document, Frame
 from .host_reader import HostReader, HostText, Said
 from .leaked_response import LeakedResponse
@@ -41,20 +43,32 @@ class ResponsesStreamRepair(NativeRepair):
         return dumps(self._client.response) if isinstance(self._client, LeakedResponse) else body
 
     def _end_with(self, waiting: Waiting) -> End | None:
-        kind = waiting.event["type"] if waiting.event else ""
+        event = waiting.event or {}
+        kind, response = string(event.get("type")), event.get("response")
         if kind not in TERMINALS and kind != "error":
             return None
         self._ended = True
-        return Scanner.abandon if kind in ("error", "response.failed") else Scanner.close
+        items = objects(response.get("output")) if isinstance(response, dict) else []
+        self._follows |= any(item.get("type") != "reasoning" for item in items[:-1])
+        if kind in ("error", "response.failed"):
+            return Scanner.abandon
+        end = Scanner.end_before_more if self._follows else Scanner.close
+        return partial(end, whole=False) if kind == "response.incomplete" else end
 
     def _must_defer(self, event: Json, undecided: ScannedText) -> bool:
-        """Whether this is about another item than the undecided text.  A native call ends a text
-        in which no call is open; where only white space after a call is undecided, any item."""
-        text, index = undecided.text, self._reader.index_of(event)
-        if index is None or index == text.index:
+        """Whether this is about another item than the undecided text, or about its end.  A native
+        call ends a text in which no call is open; where only white space after a call is undecided,
+        or no more of the text will come, any item."""
+        text, index, kind = undecided.text, self._reader.index_of(event), event["type"]
+        if index is None:
             return False
-        if event["type"] != "response.output_item.added":
+        if index == text.index:
+            return not (self._reader.begins(event) or kind in DELTAS)
+        if kind != "response.output_item.added":
             return True
+        about = [each.event for each in self._deferred if each.event]
+        if any(self._reader.index_of(each) == text.index for each in about):
+            return False
         item = event.get("item")
         is_call = isinstance(item, dict) and string(item.get("type")).endswith("_call")
         rest = text.after(text.size - undecided.scanner.undecided)

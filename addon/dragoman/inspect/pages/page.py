@@ -97,7 +97,7 @@ def block(text: str, limit: int = MAX_TEXT, *, mark: str = "  ") -> Page:
 
 def prose(text: str, mark: str, limit: int = MAX_TEXT) -> Page:
     """Text with long lines wrapped."""
-    lines = clean(cut(text, limit)).rstrip("\n").split("\n")
+    lines = (line.text for line in block(text, limit, mark=""))
     return [Line(f"{mark}{piece}".rstrip()) for line in lines for piece in _wrapped(line)]
 
 
@@ -170,7 +170,7 @@ def notes(lines: Iterable[str]) -> Page:
 
 
 def request_notes(exchange: Exchange) -> Page:
-    """What was done to a request, under a heading that says of which kind."""
+    """What was done to a request; the heading above says whether it was cured or converted."""
     return notes(note.removeprefix(f"{CURED} ") for note in exchange.evidence.request_lines())
 
 

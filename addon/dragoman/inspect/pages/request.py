@@ -47,7 +47,7 @@ MAX_TOOLS = 400
 MAX_TOOL = 4_000
 """Characters of a tool that was changed."""
 _TEXT_NAMES = ("text", "thinking", "refusal")
-"""Of the parts of a content."""
+"""The members of a content's part that may be its text."""
 _CALL_MORE = {"namespace", "status"}
 """The members of a call that are shown besides its name, id and arguments."""
 _CALLS = ("tool_calls", "function_call")

@@ -50,9 +50,15 @@ def turn_page(exchange: Exchange) -> Page:
     page = [*_headline(exchange, reply, facts), *_error(exchange, reply), *_done(exchange)]
     for choice in reply.choices:
         page += _choice(choice, alone=len(reply.choices) == 1)
-    if not reply.shape:
-        page += _not_understood(exchange)
-    return page + _response(exchange, reply) + _costs(exchange, reply, facts)
+    if not reply.shape and exchange.client_reply:
+        start = block(exchange.client_reply[:4000].decode("utf-8", "replace"), 2000)
+        page += section("The reply is not of a form that is known here", start)
+    elif not reply.shape:
+        page += [Line(), nothing(exchange.client_missing, "the reply")]
+    request = parse_request(exchange.client_request)
+    previous = string(request.settings.get("previous_response_id")) if request else ""
+    ids = [*figures("id", one_line(reply.id)), *figures("continues", one_line(previous))]
+    return page + section("Response", ids) + _costs(exchange, reply, facts)
 
 
 def _headline(exchange: Exchange, reply: ParsedReply, facts: TurnFacts) -> Page:
@@ -134,25 +140,6 @@ def _call(call: ParsedCall, number: int) -> Page:
         return section(title, [Line("  (no arguments yet)", "key")])
     lines = block(call.arguments) if call.kind == "custom" else pretty(call.arguments)
     return section(title, lines)
-
-
-def _not_understood(exchange: Exchange) -> Page:
-    body = exchange.client_reply
-    if not body:
-        return [Line(), nothing(exchange.client_missing, "the reply")]
-    start = body[:4000].decode("utf-8", "replace")
-    return section("The reply is not of a form that is known here", block(start, 2000))
-
-
-def _response(exchange: Exchange, reply: ParsedReply) -> Page:
-    """The ids of the response and of the one that it continues."""
-    request = parse_request(exchange.client_request)
-    previous = string(request.settings.get("previous_response_id")) if request else ""
-    lines = [
-        *figures("id", one_line(reply.id)),
-        *figures("continues", one_line(previous)),
-    ]
-    return section("Response", lines)
 
 
 def _costs(exchange: Exchange, reply: ParsedReply, facts: TurnFacts) -> Page:

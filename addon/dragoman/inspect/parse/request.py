@@ -11,7 +11,8 @@ from ...wire.json_codec import Json, NotJson, array, loads, objects, string
 
 MAX_REQUEST = 24 * 1024 * 1024
 _CONVERSATIONS = ("messages", "input", "tool_outputs")
-"""Of a chat request, of a Responses request, and of what is submitted to a response."""
+"""The member with the conversation: of a chat request, of a Responses request, and of outputs that
+are submitted to a response."""
 _NOT_SETTINGS = frozenset({"model", *_CONVERSATIONS, "instructions", "system", "tools", "stream"})
 
 

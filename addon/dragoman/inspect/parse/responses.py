@@ -31,7 +31,7 @@ class _Item:
     """From the latest event that held it."""
     whole: bool = False
     texts: dict[tuple[TextKind, int], list[str]] = field(default_factory=dict)
-    """Of each of its parts, in pieces."""
+    """The texts of its parts, in pieces."""
 
 
 class ResponsesReader:
@@ -135,7 +135,7 @@ def _message(item: Json) -> list[Prose]:
 
 
 def _reasoning(item: Json) -> list[Prose]:
-    """The summary, and the reasoning itself if that is another text."""
+    """The summary, and the reasoning itself if the two differ."""
     texts: dict[str, None] = {}
     for parts in (objects(item.get("summary")), objects(item.get("content"))):
         texts["\n\n".join(filter(None, (string(part.get("text")) for part in parts)))] = None

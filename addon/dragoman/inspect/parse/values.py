@@ -64,7 +64,7 @@ class ParsedReply:
     ended: bool = False
     """Whether the reply has its end."""
     frames: int = 0
-    """Of a stream."""
+    """The number of a stream's frames."""
     unread: int = 0
     """Frames without a JSON object; a last one may be unfinished."""
     skipped: int = 0

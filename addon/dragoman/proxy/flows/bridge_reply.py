@@ -40,11 +40,11 @@ TURN_END = 3.0
 """Seconds after the finish reason for which a turn waits for its usage and the end of the
 stream.  Hosts that send them do so at once; openai-python would wait for minutes."""
 MISSED_HEADER = "x-dragoman"
-"""Of a bridged reply: what the client asked for and did not get."""
+"""The header of a bridged reply that says what the client asked for and did not get."""
 MAX_MISSED = 2000
 """Characters of its value: clients take 8 kB of all headers at least."""
 _MISSED = ("dropped ", "downgraded ", "changed ", "ignored ", "lost ")
-"""How notes begin that say so."""
+"""The first words of the notes that are in this header."""
 
 
 class BridgeReplies:
@@ -69,9 +69,6 @@ class BridgeReplies:
         test = bridged.settings.repair
         bridged = replace(bridged, repair=test is None or test(flow))
         self._bridged[flow] = bridged
-        record = self._monitor.of(flow, "bridge")
-        dialect = bridged.dialect.name
-        record.options = bridged.settings.in_words(repair=bridged.repair, dialect=dialect)
         if missed := _missed(bridged.evidence):
             response.headers[MISSED_HEADER] = missed
         if bridged.turn.stream and 200 <= response.status_code < 300:

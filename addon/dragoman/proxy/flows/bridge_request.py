@@ -105,7 +105,7 @@ class BridgedTurn:
 
 
 class BridgedTurns(WeakKeyDictionary[http.HTTPFlow, BridgedTurn]):
-    """Those whose reply has not ended."""
+    """The bridged turns whose reply has not ended."""
 
     def running(self, asker: bytes, response_id: str) -> ReplyConverter | None:
         """The reply that is this response; None if it does not run, or has another owner."""
@@ -138,7 +138,7 @@ class _WholeRequest:
     earlier: list[dict[str, Any]] | None = None
     """The items before its own input; None if responses are not kept."""
     echoed: Any = None
-    """The request as the response echoes it, if that is another."""
+    """The request as the response echoes it, if it is not `body`."""
     keeping: SaveContext | None = None
     resumes: bytes = b""
     """See `ClientRequest`."""

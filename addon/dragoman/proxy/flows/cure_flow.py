@@ -66,7 +66,7 @@ class CureFlow:
         self._kept_turns: WeakKeyDictionary[http.HTTPFlow, _KeptTurn] = WeakKeyDictionary()
         self._tool_names: WeakKeyDictionary[http.HTTPFlow, ToolNames] = WeakKeyDictionary()
         self._cures: WeakKeyDictionary[http.HTTPFlow, Cure] = WeakKeyDictionary()
-        """Of requests for models whose hosts refuse something."""
+        """Whether the request was changed, for models whose hosts refuse something."""
 
     async def send(self, flow: http.HTTPFlow, route: Route, settings: Settings) -> Any:
         """Send a request in the form that its host takes.  Returns the value of what is sent; None
@@ -100,7 +100,7 @@ class CureFlow:
     async def _cured(
         self, flow: http.HTTPFlow, received: Json, settings: Settings, evidence: Evidence
     ) -> Json:
-        """The same object if nothing in it would be refused."""
+        """The request as it is sent: `received` itself if nothing in it would be refused."""
         messages, of_messages = received.get("messages"), route_of(flow.request).api == "messages"
         family = family_of(string(received.get("model")))
         if not isinstance(messages, list) or (of_messages and not family.is_strict):
@@ -200,7 +200,7 @@ class CureFlow:
             logger.exception("%s: its reasoning is not remembered", name_of(flow))
 
     def _ended_turns(self, flow: http.HTTPFlow, *, last: bool) -> list[ChoiceTurn]:
-        """Of a stream those that its stages have read.  Raises `DecodingError`."""
+        """The turns that have ended since the last time.  Raises `DecodingError`."""
         record, response = recorder_of(flow), flow.response
         if last and self.keeps(flow) and response is not None and not response.stream:
             return read_reply(body_of(response), keeps=True).turns(last=True)

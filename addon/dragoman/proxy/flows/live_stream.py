@@ -155,7 +155,7 @@ class LiveStream(ABC):
 
     @abstractmethod
     def release_end(self) -> bytes:
-        """That end."""
+        """The end of the reply that was held, now that it is kept."""
 
     @property
     def heartbeat_in(self) -> float | None:

@@ -68,12 +68,12 @@ class RepairReplies:
         self._cure = cure
         self._has_layer = has_layer
         self._requests: WeakKeyDictionary[http.HTTPFlow, ReadRequest | None] = WeakKeyDictionary()
-        """Each until its reply is repaired; None where it is too large, or a fault prevented
-        reading it."""
+        """What each request says, until its reply is repaired; None if the request is too large, or
+        could not be read for a fault of ours."""
         self._sent: WeakKeyDictionary[http.HTTPFlow, tuple[object, ReadRequest | None]]
         self._sent = WeakKeyDictionary()
-        """The same of requests that were read on their way, with their bodies: another addon, or
-        the user, may give one another body."""
+        """Requests that were read on their way, each with the body it had then: another addon, or
+        the user, may have changed the body since."""
 
     def is_wanted(self, flow: http.HTTPFlow, settings: Settings) -> bool:
         """Whether the reply to this request, unless bridged, is to be repaired."""
@@ -85,7 +85,7 @@ class RepairReplies:
         return (names is not None and names.restores) or settings.repair(flow)
 
     def is_possible(self, flow: http.HTTPFlow, settings: Settings) -> bool:
-        """The same where the reply has come."""
+        """Whether a reply that has come is to be repaired."""
         good = flow.response is not None and flow.response.status_code == 200
         return good and self.is_wanted(flow, settings)
 
@@ -159,7 +159,6 @@ class RepairReplies:
             logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
             self._pass_on(flow, response)
             return
-        record.options = settings.in_words(repair=repairs, dialect="")
         names = self._cure.tool_names(flow)
         tools = _sent_tools(request, names, record)
         self._monitor.take_stream(flow, response)
@@ -205,7 +204,6 @@ class RepairReplies:
         if request is None or not (_is_chat(flow) or kind in _KINDS):
             return
         record, names = self._monitor.of(flow, "repair"), self._cure.tool_names(flow)
-        record.options = settings.in_words(repair=True, dialect="")
         tools = _sent_tools(request, names, record)
         policy, evidence = settings.policy, record.evidence
         try:

@@ -27,7 +27,7 @@ from mitmproxy.proxy.layers.http._http1 import (  # type: ignore[attr-defined]
 from .http_stream import Stream
 
 _HEADER = re.compile(rb"([0-9a-fA-F]{1,16})\r\n")
-"""Of a chunk without extensions."""
+"""The line before a chunk without extensions: ``1a0`` and a line end."""
 _FOOTER = b"\r\n"
 _MAX_READ = 128 * 1024
 """Bytes of a buffer that are looked at: more than one read of a socket brings.  A header without an
@@ -84,7 +84,7 @@ class JoiningReader(ChunkedReader):
 
 
 class UpstreamConnection(Http1Client):
-    """mitmproxy's, of which it becomes the class once it is connected: see `adopt`."""
+    """An upstream's connection; mitmproxy's gets this class once it is connected: `adopt`."""
 
     streams: Mapping[int, HttpStream]
 

@@ -61,7 +61,8 @@ def close_what_is_left(ended: ServerConnectionHookData) -> None:
     transport = handler.transports.get(ended.server)
     if transport is not None and transport.writer is not None:
         transport.writer.close()
-    if any(each.has_missed_end(ended.server) for each in _adopted.get(ended.client, ())):
+    layers = _adopted.get(ended.client, ())
+    if any(ended.server in each.connections and ended.server not in each.ended for each in layers):
         ended.server.state = ConnectionState.CLOSED
         _send(handler, events.ConnectionClosed(ended.server))
 
@@ -86,10 +87,6 @@ class _Layer(HttpLayer):
     interpreter: Interpreter
     ended: WeakSet[Connection]
     """The connections whose end was an event here."""
-
-    def has_missed_end(self, connection: Connection) -> bool:
-        """Whether it uses a connection whose end it has missed."""
-        return connection in self.connections and connection not in self.ended
 
     def handle_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         """As its parent does.  The generator is returned: each one that others pass through costs

@@ -21,7 +21,7 @@ from ...inspect.stats import Stats, aligned, rows
 from .recorder import exchange_of, is_watched
 
 CHAIN = "dragoman_chain"
-"""Of the metadata of flows that were chosen as one conversation."""
+"""The key in the metadata of flows that were chosen as one conversation."""
 MAX_CHAIN = 250
 """Flows of the same host before and after one that are read: a second's work."""
 

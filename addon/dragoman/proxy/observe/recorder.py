@@ -29,12 +29,12 @@ from ..http_headers import body_of
 from .reply_log import ReplyLog
 
 KEY = "dragoman"
-"""Of the flow's metadata."""
+"""The record's key in a flow's metadata."""
 MAX_NUMBER = 2.0**53
 """Seconds or bytes in a record: a larger number was not written by Dragoman."""
 T = TypeVar("T")
 _running: WeakKeyDictionary[Flow, FlowRecorder] = WeakKeyDictionary()
-"""Of the module, so that a script that is loaded anew finds them."""
+"""Kept by the module: a script that is loaded anew finds the records of flows that run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +77,6 @@ class FlowRecorder:
         self.read: TurnReader | None = None
         """What the stages have read of the reply, if it streams."""
         self.tools = DeclaredTools({})
-        self.options: Mapping[str, str] = {}
-        """See `Exchange.options`."""
         self.streamed = False
         self.began = flow.request.timestamp_end or flow.request.timestamp_start
         self.reply = ReplyLog(keep, self.began)
@@ -107,7 +105,6 @@ class FlowRecorder:
             "forms": _counts(evidence.forms),
             "refused": evidence.refused_calls,
             "tools": bool(self.tools),
-            "options": dict(self.options),
             "signed": self.signed,
             "missing": [upstream.missing, client.missing],
             "steps": struct.pack(f"<{len(steps)}d", *steps),
@@ -126,7 +123,7 @@ class FlowRecorder:
 
     @property
     def _request_fields(self) -> dict[str, Any]:
-        """Of the flow's metadata."""
+        """What the flow's metadata has from the start: the client's request."""
         sent = self._client_request
         if sent is None:
             return {} if self.uncured is None else {"request": self.uncured}
@@ -167,7 +164,6 @@ def exchange_of(flow: Flow) -> Exchange | None:
     metadata = record.kept() if record else flow.metadata[KEY]
     # Only `FlowRecorder.kept` says what is missing; else the flow was saved while it ran.
     is_whole = "missing" in metadata
-    unfinished = record is not None or not is_whole
     kept = _sound(metadata)
     outcome = Outcome(*kept["outcome"]) if "outcome" in kept else None
     received = record.reply.client.kept if record else readable(response)
@@ -182,14 +178,12 @@ def exchange_of(flow: Flow) -> Exchange | None:
         client_path=kept.get("path", ""),
         upstream_missing=upstream_missing,
         client_missing=client_missing,
-        unfinished=unfinished,
-        outcome=RUNNING if unfinished else outcome,
+        outcome=RUNNING if record or not is_whole else outcome,
         status=status,
         error=flow.error.msg if flow.error else "",
         evidence=_evidence(kept),
         has_tools=kept.get("tools"),
         timing=_timing(kept.get("steps"), kept.get("ended")),
-        options=_pairs(kept.get("options", {}).items(), str),
     )
 
 
@@ -214,7 +208,7 @@ def _is_sound(name: str, value: object) -> bool:
             return True
         case "ended", [float(), float()]:
             return True
-        case ("told_request" | "told" | "calls" | "forms", [*_]) | ("options", {}):
+        case "told_request" | "told" | "calls" | "forms", [*_]:
             return True
         case ("tools", bool()):
             return True
@@ -234,7 +228,7 @@ def _is_sound(name: str, value: object) -> bool:
 def _evidence(kept: Mapping[str, Any]) -> Evidence:
     of_request = _counter(kept.get("told_request", ()))
     return Evidence(
-        calls=Counter(_pairs(kept.get("calls", ()), int)),
+        calls=Counter(_calls(kept.get("calls", ()))),
         forms=_counter(kept.get("forms", ())),
         refused_calls=kept.get("refused", 0),
         notes=of_request + _counter(kept.get("told", ())),
@@ -258,10 +252,9 @@ def _counter(values: Iterable[object]) -> Counter[tuple[str, str]]:
     return counter
 
 
-def _pairs(values: Iterable[object], kind: type[T]) -> dict[str, T]:
-    """Those that are a name and a value of this type."""
+def _calls(values: Iterable[object]) -> dict[str, int]:
     pairs = (value for value in values if isinstance(value, list | tuple) and len(value) == 2)
-    return {name: v for name, v in pairs if isinstance(name, str) and isinstance(v, kind)}
+    return {name: n for name, n in pairs if isinstance(name, str) and isinstance(n, int)}
 
 
 def _timing(packed: bytes | None, ended: list[float] | None) -> Timing | None:

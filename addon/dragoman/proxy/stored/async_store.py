@@ -48,7 +48,7 @@ TURNS_AT_ONCE = 100
 AT_START, AT_RUN_TIME = 5.0, 0.2
 """Seconds to wait for a store to open: at run time all streams wait."""
 _ADDRESS = "address:"
-"""How the name of an entry begins that says which API an upstream speaks; it has no owner."""
+"""The beginning of an entry's name that says which API an upstream speaks; it has no owner."""
 
 
 class AsyncStore:
@@ -186,7 +186,8 @@ class AsyncStore:
     # Which API an upstream speaks
 
     async def speaks(self, address: str) -> str:
-        """That of the upstream at an address (a hash), whose time begins anew; "" if unknown."""
+        """The API that the upstream at this address (a hash) speaks; "" if unknown.  The time of
+        the entry begins anew."""
         if self._thread is None:
             return ""
         now, name = time.time(), _ADDRESS + address

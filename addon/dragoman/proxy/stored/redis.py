@@ -23,7 +23,7 @@ CONNECT, ANSWER = 0.5, 1.0
 """Seconds to wait: a client may be waiting."""
 SECRET = b"dragoman:secret"
 _KINDS = ("part", "address")
-"""How names begin that are no responses'; their keys begin so, too."""
+"""The first words of entries' names that are no responses; their keys begin with them, too."""
 
 
 class Redis:
@@ -95,7 +95,7 @@ class Redis:
             self._client.close()
 
     def _log_evictions(self, now: float) -> None:
-        """Of any keys: Redis reports no more, and may report nothing."""
+        """Log how many keys were evicted, be they ours or others': Redis does not say more."""
         if abs(now - self._asked) < QUIET:
             return
         self._asked = now

@@ -52,9 +52,9 @@ class StoreThread:
         """Why the store is not called."""
         self._running: Future[Any] | None = None
         self._hanging: Future[Any] | None = None
-        """The call that timed out."""
+        """The call that took too long, and may still run."""
         self._pausing: asyncio.Future[None] | None = None
-        """Done when a call has timed out: no caller waits any longer."""
+        """Shared by all callers that wait: done when one has waited too long, and all fail."""
         self._thread = threading.Thread(target=self._serve, name="dragoman-store", daemon=True)
         self._thread.start()
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from ..model_family import VENDORS, families_of
 from .active import ActiveFormats, active
 from .bracketed import GEMMA, LFM2, MINIMAX_ARROWS
-from .claude import CLAUDE
 from .deepseek import DEEPSEEK
 from .enclosed_json import (
     CALLING_TOOL,
@@ -29,7 +28,7 @@ from .enclosed_json import (
 )
 from .glm import GLM
 from .harmony import HARMONY, HARMONY_STRIPPED
-from .invoke import DSML, MINIMAX_M2
+from .invoke import CLAUDE, DSML, MINIMAX_M2
 from .json_alone import JSON_ALONE
 from .kimi_k2 import KIMI_K2
 from .kimi_k3 import KIMI_K3
@@ -107,15 +106,6 @@ class FormatChoice:
         if not set(names) <= set(NAMES):
             return None
         return cls(tuple(each for each in FORMATS if each.name in names))
-
-    @property
-    def words(self) -> str:
-        """The inverse of `of`."""
-        if self.formats is None:
-            return "auto"
-        if self.formats == FORMATS:
-            return "all"
-        return ",".join(dict.fromkeys(each.name for each in self.formats))
 
     @property
     def widest(self) -> ActiveFormats:

@@ -108,7 +108,7 @@ class CallText:
         self, text: str, tags: Sequence[Tag], head: CallHead, *, ended: bool, whole: bool
     ) -> None:
         """`ended`: whether no more text comes; `whole`: whether none was cut off."""
-        self._text = text
+        self.text = text
         self._tags = tags
         self._head, self._table = head, head.table
         self._schema = head.tools.schema_of(head.name)
@@ -141,8 +141,13 @@ class CallText:
         json = self._json if self._json is not None else self._named()
         return Reading(self._at, json, dropped=tuple(self._dropped))
 
+    def whole(self) -> str | None:
+        """The arguments of the call, which ends with the text; None if it does not, or is none."""
+        reading = self.read()
+        return reading.json if reading and not self.text[reading.end :].strip() else None
+
     def _cut(self) -> Reading | None:
-        return Reading(len(self._text), cut=True) if self._ended else None
+        return Reading(len(self.text), cut=True) if self._ended else None
 
     def _read_arguments(self) -> None:
         """Read up to the end of the call."""
@@ -151,10 +156,10 @@ class CallText:
         while (tag := self._next_tag()) is not None:
             begin, self._at = self._at, tag.end
             if not self._arguments or self._arguments[-1].closed:
-                self._gaps.append(self._text[begin : tag.start])
+                self._gaps.append(self.text[begin : tag.start])
             if tag.kind is TagKind.ARGUMENT and self._json is None:
                 self._read_value(tag)
-            elif tag.kind is TagKind.ARGUMENT_END and self._text[begin : tag.start].strip():
+            elif tag.kind is TagKind.ARGUMENT_END and self.text[begin : tag.start].strip():
                 self._read_value(Tag(TagKind.ARGUMENT, begin, begin, tag.name, whole=False), tag)
             elif tag.kind is TagKind.ARGUMENT_END and not self._meant:
                 self._meant = self._lone_end = True
@@ -171,22 +176,22 @@ class CallText:
     def _next_tag(self) -> Tag | None:
         """The next tag between arguments: the end of one, if there is text before it; None if the
         call ends here."""
-        follows, at = self._table.following(self._text, self._at)
+        follows, at = self._table.following(self.text, self._at)
         if isinstance(follows, Tag) and self._is_certain(follows):
             return follows
-        half = follows is Follows.HALF_TAG and not (self._ended and self._text[at].isalpha())
+        half = follows is Follows.HALF_TAG and not (self._ended and self.text[at].isalpha())
         if half or follows is Follows.BLANKS:
             self._end_with_text()
             return None
-        if self._fenced and self._text.startswith(_FENCE, at):
+        if self._fenced and self.text.startswith(_FENCE, at):
             self._fenced, self._at = False, at + len(_FENCE)
             return self._next_tag()
-        if self._fenced and _FENCE.startswith(self._text[at:]) and not self._ended:
+        if self._fenced and _FENCE.startswith(self.text[at:]) and not self._ended:
             raise _NoEndError
         if self._json is not None:
             return None
         tag = next(self._tags_from(at), None)
-        if (tag.start if tag else len(self._text) - TAG_LIMIT) - at > TEXT_LIMIT:
+        if (tag.start if tag else len(self.text) - TAG_LIMIT) - at > TEXT_LIMIT:
             raise _DamageError
         if tag is None and not self._ended:
             raise _NoEndError
@@ -215,12 +220,12 @@ class CallText:
     def _read_object(self) -> None:
         """Read all arguments, which are one JSON object."""
         self._meant = True
-        found, progress = _NOT_BLANK.search(self._text, self._at), JsonProgress()
-        begin = found.start() if found else len(self._text)
-        self._at = progress.follow(self._text, begin, len(self._text))
+        found, progress = _NOT_BLANK.search(self.text, self._at), JsonProgress()
+        begin = found.start() if found else len(self.text)
+        self._at = progress.follow(self.text, begin, len(self.text))
         if not (progress.complete or progress.broken):
             raise _NoEndError
-        self._json = None if progress.broken else object_json(self._text[begin : self._at])
+        self._json = None if progress.broken else object_json(self.text[begin : self._at])
         if self._json is None:
             raise _DamageError
 
@@ -236,7 +241,7 @@ class CallText:
         self._opener = None
         own = end.kind is TagKind.ARGUMENT_END
         self._at = end.end if own else end.start
-        begin, text = opener.end, self._text[opener.end : end.start]
+        begin, text = opener.end, self.text[opener.end : end.start]
         ends = tuple((q.start - begin, q.end - begin) for q in quoted if q.end <= end.start)
         argument = Argument(opener.name, text, opener.type, own, opener.whole, ends)
         self._arguments.append(argument)
@@ -272,7 +277,7 @@ class CallText:
                 doubt, closing = None, False
             if level is None:
                 continue
-            text_before = bool(self._text[last : tag.start].strip())
+            text_before = bool(self.text[last : tag.start].strip())
             last, count = tag.end, count + 1 if doubt else 1
             if tag.kind in _OPENING:
                 closed = False
@@ -299,10 +304,10 @@ class CallText:
                     closing = closing or doubt is None
                 doubt = doubt or tag
         if doubt and self._ended and self._whole:
-            rest = self._text[last:]
+            rest = self.text[last:]
             settled = rest[: len(rest) - self._table.in_value.unfinished(rest)].strip()
             may_end = closed and not settled and not self._head.in_section
-            if len(self._text) - doubt.start <= DOUBT_LIMIT and (closing or may_end):
+            if len(self.text) - doubt.start <= DOUBT_LIMIT and (closing or may_end):
                 return doubt, quoted
         raise _NoEndError
 
@@ -317,9 +322,9 @@ class CallText:
     def _may_be_real(self, tag: Tag, opener: Tag) -> bool:
         """Whether an opening tag may have ended the value, though it is not such an argument's."""
         name, table = tag.name or "", self._table
-        begins_line = tag.start == opener.end or self._text[tag.start - 1] == "\n"
+        begins_line = tag.start == opener.end or self.text[tag.start - 1] == "\n"
         if tag.kind is TagKind.ARGUMENT:
-            has_text = bool(_NOT_BLANK.search(self._text, opener.end, tag.start))
+            has_text = bool(_NOT_BLANK.search(self.text, opener.end, tag.start))
             if self._has(name) or self._is_element(name) or not has_text:
                 return False
             return table.pairs or (table.trim and begins_line)
@@ -338,7 +343,7 @@ class CallText:
 
     def _text_follows(self, closer: Tag) -> bool:
         """Whether text follows the value's own closing tag, not another tag of the call."""
-        follows, _ = self._table.following(self._text, closer.end)
+        follows, _ = self._table.following(self.text, closer.end)
         if isinstance(follows, Tag):
             return not self._is_certain(follows)
         if follows in (Follows.TEXT, Follows.GAP):
@@ -353,7 +358,7 @@ class CallText:
         """The text ends where a tag belongs, or in one: so does the call, if it may."""
         if not self._ended:
             raise _NoEndError
-        half = self._text[self._at :].strip()
+        half = self.text[self._at :].strip()
         closes = not half or self._table.closing.match(half)
         if self._lone_end and ">" not in half and not closes:
             return  # half a tag is text, as no argument has begun
@@ -362,7 +367,7 @@ class CallText:
             raise _NoEndError
         if half:
             self._dropped.append("unfinished marker")
-        self._at = len(self._text)
+        self._at = len(self.text)
 
     def _damaged(self) -> Reading | None:
         """What comes is text, up to where the call ends."""

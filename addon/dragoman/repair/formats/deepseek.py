@@ -57,7 +57,7 @@ class DeepSeekParser(LeakParser):
     """Whether the arguments are in a fence that has not ended."""
 
     def _begin(self, found: re.Match[str]) -> bool:
-        header, at = Header(found["name"], found["name"]), found.start("follows")
+        header, at = Header(found["name"]), found.start("follows")
         self._fenced = found["fence"] is not None
         if found["follows"] == "{":
             return self._start_call(header, JsonArguments(_MARKERS), at)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 
 from ..events import Header
-from .json_arguments import JsonArguments
 from .json_calls import JsonCallsParser
 from .marker_set import BLANKS, HeaderPattern, Part, marker_set, opening
 from .protocol import WORD, LeakFormat
@@ -33,8 +32,7 @@ class CallingToolParser(JsonCallsParser):
     )
 
     def _begin(self, found: re.Match[str]) -> bool:
-        header = Header(found["name"], found["name"])
-        return self._start_call(header, JsonArguments(self.markers), found.end())
+        return self._start_json(Header(found["name"]), found.end())
 
     _read_after = JsonCallsParser._read_closer
 

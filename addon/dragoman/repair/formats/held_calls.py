@@ -232,7 +232,7 @@ class HeldCalls(LeakParser):
         """The call's arguments begin at this position."""
         self._calls += 1
         head = CallHead(self._table, self._name, self._tools, self._in_section, json, fenced)
-        return self._start_call(Header(self._name, self._name), TaggedCall(head), at)
+        return self._start_call(Header(self._name), TaggedCall(head), at)
 
     def _arguments_ended(self, arguments: CallArguments) -> None:  # noqa: ARG002
         self._leave_call()

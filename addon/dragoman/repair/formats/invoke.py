@@ -1,4 +1,4 @@
-"""Calls that are invocations with parameters: DeepSeek's DSML, and MiniMax M2's.
+"""Calls that are invocations with parameters: DeepSeek's DSML, MiniMax M2's, and Claude's.
 
 One shape, here without the section and line ends::
 
@@ -7,14 +7,20 @@ One shape, here without the section and line ends::
 DSML (V3.2 to V4.1) has its name between bars in every tag, and hosts change bars, blanks and the
 section's name, or lose the ``>`` of its opener.  ``string`` gives the type of an undeclared value.
 Hosts that take DSML's tokens out leave plain tags; those of a section count only around calls then.
+
+The tags of Claude may have ``antml:`` before their names.  Where they leak, often a line stands
+before them that is one word, ``call``, ``count`` or ``court``: it belongs to the call.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
+from ..declared_tools import DeclaredTools
 from .held_calls import TaggedFormat
 from .marker_set import Part, Run, Words, so_far, spelled
+from .protocol import MarkerMatch
 from .tags import Spelling, TagKind, TagPattern, TagTable, attributes
 
 _VALUE = r"""(?:"[^"<>]{0,200}+"|'[^'<>]{0,200}+'|[^\s"'<>]{1,200}+)"""
@@ -57,4 +63,38 @@ MINIMAX_M2 = TaggedFormat(
     "minimax_m2",
     ("<minimax:", "</minimax:", "<invoke", "<function_calls", "<tool_calls", "<calls"),
     invocations(("minimax:tool_call",), wrappers=("function_calls", "tool_calls", "calls")),
+)
+
+_PREFIX = "antml:"
+_WORDS = ("call", "count", "court")
+_LINE = (_WORDS, r"[ \t]{0,4}+", r"\n{1,4}+")
+_LONE = re.compile(r"\s{0,32}+" + spelled(*_LINE))
+_LONE_SO_FAR = re.compile(r"\s{0,32}+" + so_far(*_LINE))
+
+
+class _AfterLoneLine(TaggedFormat):
+    """A format of which a call may stand after a line of one word that begins a text; any other
+    such line is part of the marker."""
+
+    look_back = 64
+
+    def may_be_header(self, text: str, tools: DeclaredTools) -> bool:  # noqa: ARG002
+        return _LONE_SO_FAR.fullmatch(text) is not None
+
+    def header_before(self, match: MarkerMatch, text: str, tools: DeclaredTools) -> str:  # noqa: ARG002
+        return text if match.opens_call and _LONE.fullmatch(text) else ""
+
+
+_CLAUDE = invocations(("function_calls",), ((_PREFIX, ""),))
+_CLAUDE_TAGS = _CLAUDE.in_value.spellings
+_AFTER_LINE = [
+    replace(each, parts=(("\n",), *_LINE, *each.parts)) for each in _CLAUDE_TAGS if not each.closes
+]
+CLAUDE = _AfterLoneLine(
+    "claude",
+    (
+        *("<invoke", "<function_calls", "</function_calls", f"<{_PREFIX}", f"</{_PREFIX}"),
+        *(f"\n{word}" for word in _WORDS),
+    ),
+    replace(_CLAUDE, in_text=TagPattern(*_AFTER_LINE, *_CLAUDE_TAGS)),
 )

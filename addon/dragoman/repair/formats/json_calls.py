@@ -73,7 +73,7 @@ class JsonCallsParser(LeakParser):
         self._begin_object()
 
     def _begin_object(self) -> None:
-        self._in_head = True
+        self._in_head, self._read = True, type(self)._read_header
         self._name: str | None = None
         self._members: list[_Member] = []
         """Those that have been read, but for the name."""
@@ -124,9 +124,7 @@ class JsonCallsParser(LeakParser):
     def _read_value(self) -> bool:
         if not self._pieces and self._may_stream():
             if _STREAMS.match(self._buffer, self._at):
-                assert self._name is not None
-                header = Header(self._name, self._name)
-                return self._start_call(header, JsonArguments(self.markers), self._at)
+                return self._start_json(Header(self._name), self._at)
             if _STREAMS_SO_FAR.match(self._buffer, self._at) and len(self.rest) < HEADER_LIMIT:
                 return False
         end = self._value.follow(self._buffer, self._at, len(self._buffer))
@@ -143,6 +141,10 @@ class JsonCallsParser(LeakParser):
         read = read_json("".join(self._pieces))
         self._members += [_Member(self._key, *read)] if read else []
         return read is not None or self._damage()
+
+    def _start_json(self, header: Header, at: int) -> bool:
+        """A call begins whose arguments leave as they arrive."""
+        return self._start_call(header, JsonArguments(self.markers), at)
 
     def _may_stream(self) -> bool:
         """Whether the value may be the arguments, and there are no others."""
@@ -199,7 +201,7 @@ class JsonCallsParser(LeakParser):
             return False
         usual = all(each.key in (*_ARGUMENTS, *_OF_THE_API) for each in self._members)
         form = "plain name" if usual else "arguments in members of other names"
-        header = Header(self._name, self._name, form=form)
+        header = Header(self._name, form=form)
         self._give_call(header, arguments, CallEnd(valid=True, cut=False))
         return True
 
@@ -210,26 +212,22 @@ class JsonCallsParser(LeakParser):
             self._at = found.end()
         elif found and found.end() == len(self._buffer) and not self._ended:
             return False
-        if found := _BETWEEN.match(self._buffer, self._at):
-            what = found["what"]
-            if what == "," and self._doubled:
-                self._doubled = False
-                self._read = type(self)._read_member
-                return True
-            if (what == "{" and self.closer) or (what == "," and self._in_list):
-                self._at += 0 if what == "{" else found.end() - self._at
-                self._begin_object()
-                self._read = type(self)._read_header
-                return True
-            if what == "}" and (self._doubled or self.closer):
-                self._doubled = False
-            elif what == "]" and self._in_list:
-                self._in_list = False
-            else:
-                return self._leave(self._at)
-            self._at = found.end()
-            return True
-        return self._read_closer()
+        found = _BETWEEN.match(self._buffer, self._at)
+        what, end = (found["what"], found.end()) if found else ("", self._at)
+        if what == "," and self._doubled:
+            self._doubled, self._read = False, type(self)._read_member
+        elif what == "," and self._in_list:
+            self._at = end
+            self._begin_object()
+        elif what == "{" and self.closer:
+            self._begin_object()
+        elif what == "}" and (self._doubled or self.closer):
+            self._at, self._doubled = end, False
+        elif what == "]" and self._in_list:
+            self._at, self._in_list = end, False
+        else:
+            return self._read_closer()
+        return True
 
     def _read_closer(self) -> bool:
         found = self._closer_at()
@@ -246,8 +244,7 @@ class JsonCallsParser(LeakParser):
             return
         keys = [each.key for each in self._members] + ([self._key] if self._pieces else [])
         if all(key in (*_ARGUMENTS, *_OF_THE_API) for key in keys):
-            cut = CallEnd(valid=False, cut=True)
-            self._give_call(Header(self._name, self._name), "", cut)
+            self._give_call(Header(self._name), "", CallEnd(valid=False, cut=True))
             self._leave(len(self._buffer))
         else:
             self._damage(cut=True)

@@ -97,8 +97,8 @@ def opening(
 ) -> MarkerPattern:
     """Those of these tags that something follows of which this is the beginning.  The `ends` are no
     markers, but one with which a text ends waits for what follows."""
-    starts = [so_far(tags, BLANKS, *follows, whole=False)]
-    starts += [so_far(ends, BLANKS, "(?!)")] if ends else []
+    starts = [so_far(tags, BLANKS, *follows, empty=False, whole=False)]
+    starts += [so_far(ends, BLANKS, "(?!)", empty=False)] if ends else []
     return MarkerPattern(
         rf"{spelled(tags, BLANKS)}(?={spelled(*follows)})", "|".join(starts), first=first
     )
@@ -149,7 +149,8 @@ def so_far(*parts: Part, empty: bool = True, whole: bool = True) -> str:
         if isinstance(part, Run):
             starts = [rf"(?:{part.begun})\Z"]
         elif not isinstance(part, str):
-            starts += [rf"{begun(word[:-1])}\Z" for word in part if len(word) > 1]
+            rests = by_first(set(part))
+            starts += [re.escape(one) + tree(rest, r"\Z", whole="(?!)") for one, rest in rests]
         rest = f"(?:{'|'.join([*starts, _whole(part) + rest])})"
     return rest
 
@@ -160,16 +161,16 @@ def optional(*parts: Part) -> Run:
     return Run(f"(?:{spelled(*parts)})?+", begun)
 
 
-def tree(texts: AbstractSet[str], cut: str | None = None) -> str:
-    """An expression for any of these texts, the shortest where one begins with another; with `cut`,
-    also for the start of one, where that expression follows."""
-    if "" in texts:
-        return ""
-    branches = [re.escape(first) + tree(rest, cut) for first, rest in by_first(texts)]
-    return f"(?:{'|'.join([*([cut] if cut else []), *branches] or ['(?!)'])})"
+def tree(texts: AbstractSet[str], cut: str | None = None, *, whole: str = "") -> str:
+    """An expression for any of these texts, the shortest where one begins with another, and then
+    `whole`; with `cut`, also for the start of one, where that expression follows."""
+    longer = [re.escape(first) + tree(rest, cut, whole=whole) for first, rest in by_first(texts)]
+    branches = [whole] if "" in texts else []
+    branches += [cut] if cut and longer else []
+    return f"(?:{'|'.join([*branches, *longer] or ['(?!)'])})"
 
 
 def by_first(texts: AbstractSet[str]) -> list[tuple[str, set[str]]]:
     """The first characters of texts, each with what follows it."""
-    firsts = sorted({text[0] for text in texts})
-    return [(first, {text[1:] for text in texts if text[0] == first}) for first in firsts]
+    firsts = sorted({text[0] for text in texts if text})
+    return [(first, {text[1:] for text in texts if text[:1] == first}) for first in firsts]

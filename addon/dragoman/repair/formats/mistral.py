@@ -11,7 +11,6 @@ import re
 
 from ..declared_tools import DeclaredTools
 from ..events import Header
-from .json_arguments import JsonArguments
 from .json_calls import OBJECT, JsonCallsParser
 from .marker_set import (
     BLANKS,
@@ -29,7 +28,7 @@ _BEGIN, _END, _ARGS = "[TOOL_CALLS]", "[/TOOL_CALLS]", "[ARGS]"
 _MARKERS = marker_set((_BEGIN, _END))
 _IN_TEXT = MarkerPattern(
     rf"{_MARKERS.expression}|{re.escape(_ARGS)}(?={BLANKS}\{{)",
-    rf"{_MARKERS.begun.pattern}|{so_far((_ARGS,), BLANKS, '(?!)')}",
+    rf"{_MARKERS.begun.pattern}|{so_far((_ARGS,), BLANKS, '(?!)', empty=False)}",
     first="[",
 )
 _AT_LINE = re.compile(rf"(?:\A|(?<=\n))[ \t]{{0,8}}(?P<name>{WORD})[ \t]{{0,8}}\Z")
@@ -57,7 +56,7 @@ class MistralParser(JsonCallsParser):
         if match.name == _ARGS and not header:
             self._refuse()
         elif header:
-            self._start_call(Header(header, f"{header}{_ARGS}"), JsonArguments(_MARKERS), 0)
+            self._start_json(Header(header), 0)
 
     @property
     def in_header(self) -> bool:
@@ -70,10 +69,8 @@ class MistralParser(JsonCallsParser):
         if not found["name"]:
             return super()._begin(found)
         self._named_before = True
-        at = found.start("follows")
-        literal = self._buffer[self._at : at].strip()
-        header = Header(found["name"], literal, found["id"] or "")
-        return self._start_call(header, JsonArguments(_MARKERS), at)
+        header = Header(found["name"], call_id=found["id"] or "")
+        return self._start_json(header, found.start("follows"))
 
     def _read_after(self) -> bool:
         return self._leave(self._at) if self._named_before else super()._read_after()

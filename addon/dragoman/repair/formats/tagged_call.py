@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..declared_tools import DeclaredTools
 from ..events import Arguments, CallEnd, Damaged, Dropped
-from .call_text import CallHead, CallText, Reading
+from .call_text import CallHead, CallText
 from .protocol import CallArguments
 from .tags import Tag, TagKind, TagTable
 
@@ -29,11 +29,8 @@ _WITHIN = (TagKind.ARGUMENT, TagKind.VALUE, TagKind.ARGUMENT_END, TagKind.KEY_EN
 def read_call(text: str, name: str, table: TagTable, tools: DeclaredTools) -> str | None:
     """The arguments of a call of this tool, as JSON, from the text after its head; None if it is
     damaged, or does not end with the text."""
-    head = CallHead(table, name, tools)
-    reading = CallText(
-        text, list(table.in_value.tags_in(text)), head, ended=True, whole=True
-    ).read()
-    return reading.json if reading and not text[reading.end :].strip() else None
+    head, tags = CallHead(table, name, tools), list(table.in_value.tags_in(text))
+    return CallText(text, tags, head, ended=True, whole=True).whole()
 
 
 class TaggedCall(CallArguments):
@@ -56,12 +53,7 @@ class TaggedCall(CallArguments):
 
     @property
     def complete(self) -> bool:
-        reading = self.reading(ended=True)
-        return (
-            reading is not None
-            and reading.json is not None
-            and not self._text[reading.end :].strip()
-        )
+        return self._so_far(ended=True).whole() is not None
 
     @property
     def rest(self) -> str:
@@ -105,19 +97,17 @@ class TaggedCall(CallArguments):
     def finish(self, *, whole: bool = True) -> None:
         self._read(ended=True, whole=whole)
 
-    def reading(self, *, ended: bool = False, whole: bool = True) -> Reading | None:
-        """What the text is so far."""
-        return CallText(self._text, self._tags, self._head, ended=ended, whole=whole).read()
-
-    @property
-    def _text(self) -> str:
+    def _so_far(self, *, ended: bool, whole: bool = True) -> CallText:
+        """What has come."""
         self._settled = ["".join(self._settled)]
-        return self._settled[0] + self._buffer
+        text = self._settled[0] + self._buffer
+        return CallText(text, self._tags, self._head, ended=ended, whole=whole)
 
     def _read(self, *, ended: bool = False, whole: bool = True) -> bool:
         """Read all of it; False if it has no end yet."""
         self._may_end = False
-        reading = self.reading(ended=ended, whole=whole)
+        call = self._so_far(ended=ended, whole=whole)
+        reading = call.read()
         if reading is None:
             return False
         self._events += map(Dropped, reading.dropped)
@@ -126,5 +116,5 @@ class TaggedCall(CallArguments):
         else:
             self._events += [Arguments(reading.json), CallEnd(valid=True, cut=False)]
         self.over = True
-        self._buffer, self._at = self._text, reading.end
+        self._buffer, self._at = call.text, reading.end
         return True
