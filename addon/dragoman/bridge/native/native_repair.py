@@ -209,7 +209,7 @@ class NativeRepair(StreamRepair, ABC):
     def _read(self, waiting: Waiting) -> None:
         event = waiting.event
         if event is not None and (delta := self._host.continued(event)) is not None:
-            self._scan(delta, waiting, alone=True)
+            self._hear(delta, waiting, alone=True)
         else:
             if (end := self._end_with(waiting)) is not None:
                 self._end_all(end)
@@ -220,9 +220,13 @@ class NativeRepair(StreamRepair, ABC):
                 self._client.pass_on(waiting.frame)
         waiting.read = True
 
-    def _hear(self, said: Said, waiting: Waiting) -> None:
+    def _hear(self, said: Said, waiting: Waiting, *, alone: bool = False) -> None:
+        """`alone`: the frame says nothing else."""
         if isinstance(said, TextDelta) and said.text.part.type != "refusal":
-            self._scan(said, waiting)
+            if alone:
+                thinks = said.text.part.item == "reasoning"
+                waiting.frame.only = "reasoning" if thinks else "text", said.delta
+            self._scan(said, waiting, alone=alone)
             return
         if isinstance(said, ItemAdded):
             for index in list(self._texts):
@@ -237,8 +241,7 @@ class NativeRepair(StreamRepair, ABC):
 
     # The texts that are scanned
 
-    def _scan(self, said: TextDelta, waiting: Waiting, *, alone: bool = False) -> None:
-        """`alone`: the frame says nothing else."""
+    def _scan(self, said: TextDelta, waiting: Waiting, *, alone: bool) -> None:
         text, delta = said.text, said.delta
         scanned = self._texts.get(text.index)
         if scanned is None or scanned.text is not text:
