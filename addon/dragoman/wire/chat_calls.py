@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .json_codec import dumps
-from .json_progress import JsonProgress, Status
+from .json_progress import JsonProgress
 
 MANY = 1024
 ID_PREFIX = "functions."
@@ -145,7 +145,7 @@ class Call:
     def whole(self) -> bool:
         """Whether the arguments are a complete JSON value."""
         self._follow()
-        return self._follower.status is Status.COMPLETE
+        return self._follower.complete
 
     @property
     def lacks_value(self) -> bool:
