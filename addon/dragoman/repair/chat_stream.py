@@ -30,7 +30,6 @@ from .frame_queue import (
     WaitingFrame,
     added_chunk,
     with_delta,
-    without_text_of,
 )
 from .pipeline import StreamRepair
 from .policy import Policy
@@ -153,11 +152,14 @@ class ChatStreamRepair(StreamRepair):
                 new.only = "text", taken
             new.counted = frame.counted
             return [new]
-        if chunk.get("usage"):
-            rest = encode_chunk(without_text_of(chunk, fields), frame.other_lines)
-            rest.counted = frame.counted
-            return [rest]
-        return []
+        if not chunk.get("usage"):
+            return []
+        (value,) = chunk["choices"]
+        delta = {name: member for name, member in value["delta"].items() if name not in fields}
+        new = with_delta(chunk, delta, value.get("finish_reason"), keeps_usage=True)
+        rest = encode_chunk(new, frame.other_lines)
+        rest.counted = frame.counted
+        return [rest]
 
     def _continue_native(
         self, frame: Frame, choice: Choice, chunk: Json, text: str

@@ -494,14 +494,6 @@ def with_delta(
     return new
 
 
-def without_text_of(chunk: Json, fields: tuple[str, ...]) -> Json:
-    """What a chunk of one choice says beside the text in these fields."""
-    (value,) = chunk["choices"]
-    delta = {name: member for name, member in value["delta"].items() if name not in fields}
-    value = {**value, "delta": delta, "finish_reason": value.get("finish_reason")}
-    return {**chunk, "choices": [value]}
-
-
 def added_chunk(latest: Json, delta: Json, finish: str | None = None) -> Frame:
     """A chunk with the metadata of the latest one."""
     return encode_chunk(with_delta(latest, delta, finish))
