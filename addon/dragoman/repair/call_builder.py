@@ -129,7 +129,7 @@ class CallBuilder:
         if isinstance(event, CallEnd) and not event.cuts_call:
             deltas += self.written(repeated.end(self.latest))
         self.open = not isinstance(event, CallEnd)
-        self.writes = self.latest.held is None and not self.latest.left_out
+        self.writes = self.latest.held is None and not self.latest.dropped
         return deltas
 
     def written(self, pieces: Sequence[Piece]) -> list[Delta]:

@@ -115,7 +115,7 @@ class Choice:
 
     def end(self, part: Part, end: Callable[[Scanner], list[ScanEvent]], *, whole: bool) -> None:
         """The text ends, well or not: all of it is decided."""
-        part.add_calls(self.natives.flush())
+        part.add_calls(self.natives.release())
         self._place(part, end(self.scanner))
         part.add_calls(self.calls.close(cut=not whole))
         self.calls.open = False
@@ -388,7 +388,7 @@ class FrameQueue:
                 choices[part.position] = value | new
         return {**waiting.chunk, "choices": choices}
 
-    def leave(self) -> list[Frame]:
+    def release(self) -> list[Frame]:
         """What is sent now; all of that or, if a fault comes in between, nothing.  Where several
         choices run, frames of the others wait for an open one only up to a limit."""
         waiting, count = self.waiting, 0

@@ -3,7 +3,7 @@
 One leaked and one native call of a reply with the same name and equal arguments, as JSON values,
 are one call, whichever came first; two native ones are two, and two leaked ones are two.  What
 comes first leaves as it arrives.  A call that may repeat one is held until both have ended, and
-then left out or let go; no other is ever held.
+then dropped or released; no other is ever held.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class RepeatedCall(Generic[Piece]):
     ended: bool = False
     paired: bool = False
     """Whether an equal one of the other kind has come."""
-    left_out: bool = False
+    dropped: bool = False
     index: int = 0
     """That of a leaked call, for the client."""
     _value: bytes | None = None
@@ -97,7 +97,7 @@ class RepeatedCalls(Generic[Piece]):
         """A piece of a call, with these of its arguments."""
         if arguments:
             self.keep(call, arguments)
-        if call.left_out:
+        if call.dropped:
             return []
         if call.held is None:
             return [piece]
@@ -121,17 +121,17 @@ class RepeatedCalls(Generic[Piece]):
         return self._decided()
 
     def close(self, *, cut: bool = False) -> list[Piece]:
-        """No more comes.  `cut`: by a limit; what is held of a call without its end is left out, as
+        """No more comes.  `cut`: by a limit; what is held of a call without its end is dropped, as
         nobody knows what it would have repeated."""
         for call in self._calls:
             call.ended |= not cut
-        leaving = self._decided()
+        released = self._decided()
         for call in [*self._held]:
             if call.ended:
-                leaving += self._let_go(call)
+                released += self._release(call)
             else:
-                self._leave_out(call, "was cut")
-        return leaving
+                self._drop(call, "was cut")
+        return released
 
     def _before(self, call: RepeatedCall[Piece]) -> Iterator[RepeatedCall[Piece]]:
         """The calls before this one that it may repeat."""
@@ -144,25 +144,25 @@ class RepeatedCalls(Generic[Piece]):
 
     def _decided(self) -> list[Piece]:
         """What need not be held any more."""
-        leaving: list[Piece] = []
+        released: list[Piece] = []
         for call in [*self._held]:
             before = [*self._before(call)]
             if twin := next((other for other in before if other.equals(call)), None):
                 call.paired = twin.paired = True
-                self._leave_out(call, "came twice")
+                self._drop(call, "came twice")
             elif all(other.ended for other in before) and (call.ended or not before):
-                leaving += self._let_go(call)
-        return leaving
+                released += self._release(call)
+        return released
 
-    def _let_go(self, call: RepeatedCall[Piece]) -> list[Piece]:
+    def _release(self, call: RepeatedCall[Piece]) -> list[Piece]:
         self._held.remove(call)
         held, call.held = call.held, None
         return held or []
 
-    def _leave_out(self, call: RepeatedCall[Piece], why: str) -> None:
+    def _drop(self, call: RepeatedCall[Piece], why: str) -> None:
         self._evidence.note("left out", f"a call of {call.name} that {why}")
         self._held.remove(call)
-        call.held, call.left_out = None, True
+        call.held, call.dropped = None, True
 
 
 def _normal_form(arguments: str) -> bytes:
