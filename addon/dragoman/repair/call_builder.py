@@ -207,7 +207,7 @@ def only_arguments(delta: Delta) -> tuple[Any, Any] | None:
 
 
 def _joined(deltas: list[Delta]) -> list[Delta]:
-    """The same, with arguments alone in the delta of their call before them."""
+    """The deltas, but arguments alone are in the delta of their call before them."""
     runs: list[tuple[Delta, list[str]]] = []
     for delta in deltas:
         first, more = runs[-1][0] if runs else {}, only_arguments(delta)

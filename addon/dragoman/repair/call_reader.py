@@ -151,8 +151,8 @@ class CallReader:
         self.candidate: Candidate | None = None
         """It outlives its section if what follows decides on it."""
         self.held: Candidate | None = None
-        """The same, if it is a call that is given once it is whole, and nothing else may make it
-        text: the frames of its text need not wait."""
+        """The candidate, if it is a call that is given once it is whole, and nothing else may make
+        it text: the frames of its text need not wait."""
         self.rest = ""
         """The text after the latest section."""
         self.refusal = ""
@@ -259,7 +259,7 @@ class CallReader:
         return marker if marker.opens_call else Outcome.REFUSED
 
     def _after_quotation(self, candidate: Candidate, buffer: str) -> Outcome | MarkerMatch:
-        """The same where it may be quoted otherwise than in code: its lines decide, or what
+        """What becomes of a candidate that may be quoted, not in code: its lines decide, or what
         follows, but for markers that only end something."""
         if self._quoted_by_lines(candidate, buffer):
             return Outcome.REFUSED

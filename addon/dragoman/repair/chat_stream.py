@@ -164,7 +164,7 @@ class ChatStreamRepair(StreamRepair):
     def _continue_native(
         self, frame: Frame, choice: Choice, chunk: Json, text: str
     ) -> list[Frame] | None:
-        """The same for one that only continues the arguments of a native call."""
+        """What replaces a frame that only continues the arguments of a native call; or None."""
         if not (choice.scanner.between and choice.natives.resting):
             return None
         (value,) = chunk["choices"]

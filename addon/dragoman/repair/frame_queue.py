@@ -74,13 +74,13 @@ class Choice:
     latest: Json
     """The latest chunk, if it is not too large: its metadata are those of chunks that are added."""
     fields: tuple[str, ...] = ()
-    """Those that carry the text now."""
+    """The fields that carry the text now."""
     length: int = 0
     """Characters of the text so far."""
     role_sent: bool = False
     finished: bool = False
     _parts: deque[Part] = field(default_factory=deque)
-    """Those with text that is not decided."""
+    """The parts whose text is not decided."""
     _cut: bool = False
     """Whether a call was cut off."""
 
@@ -298,7 +298,7 @@ class FrameQueue:
         self._evidence = evidence
         self._now = now
         self.formats = formats
-        """Those that are looked for in choices to come."""
+        """The formats that are looked for in choices to come."""
         self.model = ""
         """That of the reply."""
         self._made: set[str] = set()

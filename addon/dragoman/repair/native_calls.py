@@ -34,7 +34,7 @@ _TOKEN = "<|"
 
 
 class NativeCalls:
-    """Those of one choice.  `calls` gives them the indexes and ids that the client sees."""
+    """The upstream's calls of one choice.  `calls` gives them the indexes and ids that the client sees."""
 
     def __init__(
         self, tools: DeclaredTools, calls: CallBuilder, formats: ActiveFormats, evidence: Evidence
@@ -96,7 +96,7 @@ class NativeCalls:
         return [sent for element in elements for sent in self._take(element)]
 
     def take_whole(self, calls: list[Any]) -> list[Any]:
-        """The same for the ``tool_calls`` of a whole message."""
+        """What the client gets for the ``tool_calls`` of a whole message."""
         return [self._calls.came(self.clean(call), at) for at, call in enumerate(calls)]
 
     def release(self) -> list[Any]:

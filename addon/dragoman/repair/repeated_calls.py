@@ -166,7 +166,7 @@ class RepeatedCalls(Generic[Piece]):
 
 
 def _normal_form(arguments: str) -> bytes:
-    """The same for equal JSON values; what is no JSON is its text."""
+    """One text for all that are equal as JSON values; what is no JSON stays as it is."""
     if arguments.count(",") <= MAX_COMMAS:
         try:
             return dumps(_in_order(loads(arguments)))

@@ -78,7 +78,7 @@ class LoneText(NamedTuple):
     """The fields of its delta that are the text; none if the arguments of its one call are."""
     text: str
     only: Only | None
-    """The same, if nobody has to read the chunk again: it is of the first choice, and says nothing
+    """All that it says, if nobody has to read it again: it is of the first choice, and says nothing
     of the whole reply."""
 
 
