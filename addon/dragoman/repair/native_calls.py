@@ -34,7 +34,7 @@ _TOKEN = "<|"
 
 
 class NativeCalls:
-    """The upstream's calls of one choice.  `calls` gives them the indexes and ids that the client sees."""
+    """The upstream's calls of one choice; `calls` gives them their indexes and ids."""
 
     def __init__(
         self, tools: DeclaredTools, calls: CallBuilder, formats: ActiveFormats, evidence: Evidence
