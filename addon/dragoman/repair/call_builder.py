@@ -156,9 +156,7 @@ class CallBuilder:
     def _start(self, call: RepeatedCall[Piece], start: CallStart) -> Delta:
         call.index = self._next_index
         self._next_index += 1
-        self._evidence.call(start.name, start.format, start.form)
-        if start.form == LITERAL:
-            self._evidence.note("kept the literal header of a call that names no tool")
+        note_start(self._evidence, start)
         function = {"name": start.name, "arguments": ""}
         call_id = start.call_id
         if not call_id or call_id in self._ids or call_id in self._tools.called:
@@ -168,16 +166,8 @@ class CallBuilder:
         return {"index": call.index, "id": call_id, "type": "function", "function": function}
 
     def _end(self, call: RepeatedCall[Piece], end: CallEnd) -> list[Delta]:
-        if end.cut:
-            self._evidence.note("ended within a call")
-            return []
-        if not end.valid:
-            self._evidence.note("passed on arguments that are not JSON")
-        is_checked = call.complete and call.arguments.tell() <= MAX_CHECKED
-        arguments = call.arguments.getvalue() if is_checked else "{}"
-        if not end.valid or (is_checked and self._tools.refuses(call.name, arguments)):
-            self._evidence.refused_calls += 1
-        return [more_arguments(call.index, "{}")] if call.empty else []
+        note_end(self._evidence, self._tools, call, end)
+        return [more_arguments(call.index, "{}")] if call.empty and not end.cut else []
 
     def _new_id(self, wanted: str, index: int) -> str:
         """One that no call of this reply or of the history has."""
@@ -192,6 +182,28 @@ class CallBuilder:
 
     def _has_id(self, call_id: str) -> bool:
         return call_id in self._tools.called or call_id in self._ids or call_id in self._made
+
+
+def note_start(evidence: Evidence, start: CallStart) -> None:
+    """Record that a call was made of text."""
+    evidence.call(start.name, start.format, start.form)
+    if start.form == LITERAL:
+        evidence.note("kept the literal header of a call that names no tool")
+
+
+def note_end(
+    evidence: Evidence, tools: DeclaredTools, call: RepeatedCall[Any], end: CallEnd
+) -> None:
+    """Record what is wrong with the arguments of such a call."""
+    if end.cut:
+        evidence.note("ended within a call")
+        return
+    if not end.valid:
+        evidence.note("passed on arguments that are not JSON")
+    is_checked = call.complete and call.arguments.tell() <= MAX_CHECKED
+    arguments = call.arguments.getvalue() if is_checked else "{}"
+    if not end.valid or (is_checked and tools.refuses(call.name, arguments)):
+        evidence.refused_calls += 1
 
 
 def more_arguments(index: int, text: str) -> Delta:

@@ -12,8 +12,7 @@ from itertools import count
 from typing import Any
 
 from ...notes import Evidence
-from ...repair.call_builder import MAX_CHECKED
-from ...repair.call_namer import LITERAL
+from ...repair.call_builder import note_end, note_start
 from ...repair.declared_tools import DeclaredTools
 from ...repair.events import Arguments, CallEnd, CallStart, Dropped, ScanEvent, Text
 from ...repair.policy import Policy, note_piece
@@ -214,27 +213,16 @@ class ClientMessage:
 
     def _write_call(self, call: Call, event: CallEvent) -> None:
         if isinstance(event, CallStart):
-            self._evidence.call(event.name, event.format, event.form)
-            if event.form == LITERAL:
-                self._evidence.note("kept the literal header of a call that names no tool")
+            note_start(self._evidence, event)
             call_id = next(made for made in self._ids if made not in self._tools.called)
             self._writer.begin({"type": api.CALL, "id": call_id, "name": event.name})
             self._blank = ""
         elif isinstance(event, CallEnd):
-            self._end_call(call, event)
+            self._cut = self._cut or event.cuts_call
+            note_end(self._evidence, self._tools, call, event)
+            self._writer.stop(cut=event.cuts_call)
         else:
             self._writer.arguments(event.text)
-
-    def _end_call(self, call: Call, end: CallEnd) -> None:
-        self._cut = self._cut or end.cuts_call
-        if end.cut:
-            self._evidence.note("ended within a call")
-        elif not end.valid:
-            self._evidence.note("passed on arguments that are not JSON")
-        checked = call.complete and call.arguments.tell() <= MAX_CHECKED
-        refused = checked and self._tools.refuses(call.name, call.arguments.getvalue())
-        self._evidence.refused_calls += not end.cut and (refused or not end.valid)
-        self._writer.stop(cut=end.cuts_call)
 
 
 def _is_signature(event: Json) -> bool:

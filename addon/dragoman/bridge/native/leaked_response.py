@@ -8,11 +8,10 @@ fields; if nothing leaked in it, it ends with the host's fields, too.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from ...notes import Evidence
-from ...repair.call_builder import MAX_CHECKED
-from ...repair.call_namer import LITERAL
+from ...repair.call_builder import MAX_CHECKED, note_start
 from ...repair.events import Arguments, CallEnd, CallStart, Dropped, ScanEvent, Text
 from ...repair.policy import note_piece
 from ...repair.repeated_calls import RepeatedCall, RepeatedCalls
@@ -213,9 +212,7 @@ class LeakedResponse:
         return f"{namespace}.{name}" if namespace else name
 
     def _start_call(self, start: CallStart) -> None:
-        self._evidence.call(start.name, start.format, start.form)
-        if start.form == LITERAL:
-            self._evidence.note("kept the literal header of a call that names no tool")
+        note_start(self._evidence, start)
         self._close()
         tool = self._tools.names.find(start.name) or Tool("function", start.name)
         self._emitter = CallEmitter(Call(id=start.call_id, name=start.name), tool, self._writer)
@@ -301,15 +298,15 @@ class LeakedResponse:
 
     def _begin_call_of_host(self, index: int, item: Json) -> None:
         self._calls.pop(index, None)
-        if string(item.get("type")) in _ARGUMENTS:
+        if _arguments(item) is not None:
             name = self._tool_name(string(item.get("name")), item.get("namespace"))
             self._calls[index] = self._repeated.begin(name, leaked=False)
 
     def _end_call_of_host(self, index: int, item: Json) -> None:
         """An item that is done says what was called, if it is whole."""
-        call, arguments = self._calls.get(index), _ARGUMENTS.get(string(item.get("type")))
+        call, arguments = self._calls.get(index), _arguments(item)
         if call is not None and arguments is not None and item.get("status") != "incomplete":
-            self._repeated.keep(call, arguments(item))
+            self._repeated.keep(call, arguments)
             self._let_out(self._repeated.end(call))
 
     def _end(self, event: Json) -> None:
@@ -335,13 +332,12 @@ def _kind_of(part: StreamedPart) -> str:
     return "content" if part.item == "message" else "reasoning"
 
 
-def _input_as_arguments(item: Json) -> str:
-    """The arguments by which a model calls a custom tool."""
-    return dumps({"input": item.get("input")}).decode()
-
-
-_ARGUMENTS: dict[str, Callable[[Json], str]] = {
-    "function_call": lambda item: string(item.get("arguments")),
-    "custom_tool_call": _input_as_arguments,
-}
-"""What is compared of a call, by the type of its item."""
+def _arguments(item: Json) -> str | None:
+    """What is compared of a call, as a model would write it; None for any other item."""
+    match item.get("type"):
+        case "function_call":
+            return string(item.get("arguments"))
+        case "custom_tool_call":
+            return dumps({"input": item.get("input")}).decode()
+        case _:
+            return None
