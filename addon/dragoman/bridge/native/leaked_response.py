@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 
 from ...notes import Evidence
 from ...repair.call_builder import MAX_CHECKED, note_start
-from ...repair.events import Arguments, CallEnd, CallStart, Dropped, ScanEvent, Text
+from ...repair.events import CallEnd, CallEvent, CallStart, Dropped, ScanEvent, Text
 from ...repair.policy import note_piece
-from ...repair.repeated_calls import RepeatedCall, RepeatedCalls
+from ...repair.repeated_calls import Leaked, RepeatedCall, RepeatedCalls
 from ...wire.chat_calls import Call
 from ...wire.json_codec import Json, dumps, objects, string
 from ...wire.responses import TERMINALS
@@ -36,10 +36,7 @@ from .host_reader import (
 from .native_writer import NativeWriter
 from .request_tools import RequestTools
 
-CallEvent = CallStart | Arguments | CallEnd
 OfHost = ItemAdded | OtherEvent | ItemDone
-_Piece = CallEvent | OfHost
-"""Of a leaked call, or of one of the host's."""
 _OF_KIND: dict[str, StreamedPart] = {"content": TEXT, "reasoning": SUMMARY}
 
 
@@ -77,10 +74,8 @@ class LeakedResponse:
         """Writes the open call."""
         self._cut = False
         """Whether a call was cut off."""
-        self._repeated = RepeatedCalls[_Piece](evidence)
-        self._leaked: RepeatedCall[_Piece] | None = None
-        """The leaked call that came last."""
-        self._calls: dict[int, RepeatedCall[_Piece]] = {}
+        self._repeated = RepeatedCalls[OfHost](evidence)
+        self._calls: dict[int, RepeatedCall] = {}
         """Those of the host."""
         self._add_sent(host, text, unsent)
 
@@ -181,28 +176,22 @@ class LeakedResponse:
     def _add_leaked(self, event: CallEvent, index: int) -> None:
         """A piece of a leaked call: it leaves, unless the call may be one of the host's."""
         self._leaked_in.add(index)
-        if isinstance(event, CallStart):
-            self._leaked = self._repeated.begin(self._tool_name(event.name), leaked=True)
-        assert self._leaked is not None
-        arguments = event.text if isinstance(event, Arguments) else ""
-        self._let_out(self._repeated.add(self._leaked, event, arguments))
-        if isinstance(event, CallEnd):
-            self._cut |= event.cuts_call
-            if not event.cuts_call:
-                self._let_out(self._repeated.end(self._leaked))
+        self._cut |= isinstance(event, CallEnd) and event.cuts_call
+        name = self._tool_name(event.name) if isinstance(event, CallStart) else ""
+        self._let_out(self._repeated.leaked(event, name))
 
-    def _let_out(self, pieces: Iterable[_Piece]) -> None:
+    def _let_out(self, pieces: Iterable[Leaked | OfHost]) -> None:
         for piece in pieces:
-            if isinstance(piece, CallStart):
-                self._start_call(piece)
-            elif isinstance(piece, Arguments):
-                assert self._emitter is not None
-                self._emitter.call.add(piece.text)
-                self._emitter.pass_on()
-            elif isinstance(piece, CallEnd):
-                self._end_call(cut=piece.cuts_call)
-            else:
+            if not isinstance(piece, tuple):
                 self._copy(piece)
+            elif isinstance(event := piece[1], CallStart):
+                self._start_call(event)
+            elif isinstance(event, CallEnd):
+                self._end_call(cut=event.cuts_call)
+            else:
+                assert self._emitter is not None
+                self._emitter.call.add(event.text)
+                self._emitter.pass_on()
 
     def _tool_name(self, name: str, namespace: object = None) -> str:
         """The name by which a called tool is compared."""
