@@ -18,7 +18,7 @@ SIZE = 1500
 """Characters of the shorter text."""
 FLOOR = 0.0002
 """Seconds below which a text is no evidence: a linear expression takes some 20 µs for it."""
-LIMIT = 2.0
+LIMIT = 10.0
 """Seconds after which a text is too hard, whatever the next one takes."""
 EXPRESSIONS = expressions()
 
@@ -62,7 +62,7 @@ def is_linear(pattern: re.Pattern[Any], use: str, short: Any, long: Any) -> bool
                 return True
             return any(
                 seconds(pattern, use, long, runs) <= 8 * seconds(pattern, use, short, runs)
-                for runs in (1, 3, 5)
+                for runs in (1, 3, 5, 9)
             )
     except TooHardError:
         return False

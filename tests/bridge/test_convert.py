@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.bridge.request.convert import convert_request
 from dragoman.notes import Evidence
 from dragoman.wire.json_codec import dumps
 
@@ -162,3 +163,10 @@ def test_a_choice_of_no_tool_forbids_calls_where_there_are_none_to_send() -> Non
     made = convert(body, unsupported="drop", evidence=Evidence())
     assert "tool_choice" not in made.chat
     assert made.declared().forbidden
+
+
+def test_others_have_their_turn_after_each_item_and_tool() -> None:
+    tools = [function(f"f{number}") for number in range(30)]
+    body = {"model": "m", "input": [{"role": "user", "content": "x"}] * 20, "tools": tools}
+    steps = convert_request(body, unsupported="drop", evidence=Evidence())
+    assert sum(1 for _ in steps) >= 50

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,17 @@ def test_json_alone_is_a_call_if_its_message_is_the_whole_answer(host: Host, tur
         calls = [item["type"] for item in json.loads(sent)["output"]].count("function_call")
         assert calls - natives == ALONE[turn][1]
         assert (sent == whole) is (calls == natives)
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
+def test_a_call_that_a_limit_cuts_in_its_closing_tags_is_text(host: Host) -> None:
+    call = "<tool_call>\n<function=bash>\n<parameter=command>\nls\n<" + "/parameter>\n</function>"
+    asked: Json = dict(WITH_BASH, model="qwen3-coder")
+    asked["tools"] = [{"type": "function", **tool["function"]} for tool in asked["tools"]]
+    for size, cut_at in itertools.product((3, 500), (call.index("\n</p"), len(call) - 3)):
+        stream = host.stream([("text", cut(call[:cut_at], size))], model="qwen3-coder")
+        limited = stream.replace(b"response.completed", b"response.incomplete")
+        assert repaired(limited, asked) == limited
 
 
 @pytest.mark.parametrize(("model", "call", "shape", "calls"), EXAMPLES)

@@ -143,7 +143,10 @@ class Clients:
 
 
 def run_agent(
-    command: Iterable[str | Path], environment: Mapping[str, str], folder: Path, seconds: float = 60
+    command: Iterable[str | Path],
+    environment: Mapping[str, str],
+    folder: Path,
+    seconds: float = 180,
 ) -> subprocess.CompletedProcess[str]:
     """Run an agent in a folder, killed after `seconds` (some never end by themselves)."""
     return subprocess.run(

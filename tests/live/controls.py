@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib
 import json
 import resource
 import sys
@@ -65,7 +66,7 @@ class Controls:
 
 def _set_constant(name: str, value: str) -> None:
     module, _, constant = name.rpartition(".")
-    owner = sys.modules[f"dragoman.{module}"]
+    owner = importlib.import_module(f"dragoman.{module}")
     assert hasattr(owner, constant), name
     setattr(owner, constant, float(value))
 

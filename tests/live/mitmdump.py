@@ -157,14 +157,16 @@ class Mitmdump:
             f"{found} tracebacks for {self.expected_tracebacks} expected:\n{self.log}"
         )
 
-    def stop(self) -> None:
+    def stop(self) -> bool:
+        """Whether it has ended by itself."""
         self._process.terminate()
         try:
             self._process.wait(30)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            self.kill()
+            return False
         self._reader.join(5)
+        return True
 
     def kill(self) -> None:
         """End it at once, whatever it does."""

@@ -12,7 +12,7 @@ import h2.events
 
 from tests.live.mitmdump import Mitmdump
 
-TIMEOUT = 10.0
+TIMEOUT = 60.0
 
 
 def send(proxy: Mitmdump, request: bytes) -> bytes:

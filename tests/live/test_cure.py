@@ -20,11 +20,13 @@ import pytest
 from fixtures.server import Upstream
 from fixtures.wire import Request
 from tests.live import wire
+from tests.live.chat import CONTROLS
 from tests.live.clients import Clients, need, node, run_agent
 from tests.live.mitmdump import ADDON, ROOT, Mitmdump, make_confdir
 from tests.live.strict_host import DONE, TURNS, StrictHost, calls_of, thought
 from tests.live.test_kimi_code import CONFIGURATION, KIMI
 from tests.live.test_opencode import FLAGS, QUIET, SDKS, opencode_program
+from tests.live.test_stored_faults import FOR_EVER
 from tests.repair.streams import read
 from tests.waiting import eventually
 
@@ -187,7 +189,12 @@ def test_the_end_of_a_turn_waits_until_its_reasoning_is_kept(
     host: StrictHost, name: str, tmp_path: Path
 ) -> None:
     make_confdir(tmp_path)
-    with Mitmdump(tmp_path, "--mode", f"reverse:{host.url}") as proxy, ThreadPoolExecutor() as pool:
+    words = ["--mode", f"reverse:{host.url}"]
+    words += [word for option in FOR_EVER for word in ("--set", option)]
+    with (
+        Mitmdump(tmp_path, *words, scripts=(ADDON, CONTROLS)) as proxy,
+        ThreadPoolExecutor() as pool,
+    ):
         messages = converse(proxy, name, [USER])
         with closing(sqlite3.connect(tmp_path / "dragoman.sqlite3", isolation_level=None)) as db:
             db.execute("BEGIN IMMEDIATE")  # nobody else can write

@@ -286,7 +286,7 @@ def test_an_upstream_that_is_silent_for_too_long_is_given_up(
         begun = time.monotonic()
         complete = not job.endswith("stream") or at < 0
         exchange = client.ask(job, f";fault=silence;abort={at}", complete=complete)
-        assert PATIENCE - 0.1 < time.monotonic() - begun < 10 * PATIENCE
+        assert time.monotonic() - begun > PATIENCE - 0.1
         check_line(client, "nothing came from the upstream for 2 seconds")
         eventually(lambda: any(f"key={client.key};" in gone.path for gone in upstream.left))
         return exchange

@@ -59,18 +59,27 @@ def exchanged(flow: Flow) -> Exchange:
     return exchange
 
 
-def test_how_often_a_host_leaks_is_told_at_the_end_and_of_saved_flows(
+def table(log: str) -> list[str]:
+    """The rows of the statistics in a log, without times."""
+    rows = log.rpartition("] flows ")[2].splitlines()[1:]
+    counted = [re.sub(r"first token p50 [\d.]+ s · ", "", " ".join(row.split())) for row in rows]
+    return [row for row in counted if "p50" not in row]
+
+
+def test_how_often_a_host_leaks_is_told_at_the_end_and_the_same_of_saved_flows(
     saved: Saved, tmp_path: Path
 ) -> None:
     for body in (LEAKING, "clean_text", LEAKING):
         saved.chat.ask(body)
-    saved.flows()
-    told = "leaked 4 (4 kimi_k2)"
-    assert told in saved.proxy.log
+    saved.chat.ask(LEAKING, path="/v1/responses", request=RESPONSES)
+    assert len(saved.flows()) == 5, "with the question to the host, which is not counted"
+    told = table(saved.proxy.log)
+    assert "leaked 4 (4 kimi_k2)" in "\n".join(told)
     mitmdump = Path(sys.executable).with_name("mitmdump")
     command = [mitmdump, "-s", ADDON, "-nr", tmp_path / "flows", "--set", f"confdir={tmp_path}"]
     loaded = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert told in loaded.stdout
+    assert table(loaded.stdout) == told
+    assert re.search(r"\bflows +4\n", loaded.stdout)
 
 
 def test_a_repaired_stream_is_saved_with_both_its_sides(saved: Saved) -> None:
@@ -94,7 +103,7 @@ def test_the_time_of_every_event_is_saved(saved: Saved) -> None:
     assert timing is not None
     assert [step.at for step in timing.steps] == sorted(step.at for step in timing.steps)
     assert timing.steps[-1].upstream == len(fixture_bytes(LEAKING))
-    assert len(timing.steps) > 20
+    assert len(timing.steps) > 3
     assert timing.ended >= timing.steps[-1].at >= 0.01 * 20
     assert timing.longest_silence >= 0.01
 

@@ -112,7 +112,7 @@ def host(model: str, tool: str, key: str) -> Callable[[Request], Reply]:
 def test_opencode_runs_the_call_and_answers(opencode: Opencode, model: str) -> None:
     opencode.upstream.replies["family"] = host(model, "bash", "command")
     process = opencode.start("family", ";cut=event;pace=0.01", model)
-    events = finish(process, 40)
+    events = finish(process, 120)
     assert process.returncode == 0
     assert "".join(texts(events)).strip() == ANSWER
     (tool,) = [event["part"] for event in events if event["type"] == "tool_use"]

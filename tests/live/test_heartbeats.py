@@ -204,7 +204,7 @@ def test_an_upstream_that_is_slow_but_not_silent_needs_no_heartbeat(
 ) -> None:
     words = [chunk({"content": f"w{n} "}) for n in range(20)]
     stream = sse([*words, chunk({}, "stop")])
-    exchange = ask(start(heartbeat=1.5), ";cut=event;pace=0.1", stream=stream)
+    exchange = ask(start(heartbeat=4), ";cut=event;pace=0.25", stream=stream)
     assert beats(exchange.story().events) == []
 
 
@@ -236,7 +236,7 @@ def test_a_silent_upstream_of_a_repaired_stream_is_bridged_by_comments(
 def test_comments_come_while_all_that_comes_is_held_back(start: Callable[..., Chat]) -> None:
     marker = "<|tool_calls_section_begin|>"
     stream = sse([*(chunk({"content": char}) for char in marker), chunk({}, "stop")])
-    assert comments(start().ask(stream, ";cut=event;pace=0.04")) >= 3
+    assert comments(start().ask(stream, ";cut=event;pace=0.1")) >= 3
     assert comments(start(heartbeat=0).ask(stream, ";cut=event;pace=0.01")) == 0
 
 

@@ -18,7 +18,7 @@ import h2.events
 import pytest
 
 from fixtures.server import Reply, Upstream
-from tests.live import responses
+from tests.live import responses, wire
 from tests.live.chat import CONTROLS, Chat
 from tests.live.mitmdump import ADDON, Mitmdump
 from tests.repair.streams import chunk, sse
@@ -77,7 +77,7 @@ def _http1(port: int, path: str, request: object) -> Iterator[Iterator[bytes]]:
     """Goes by closing the connection."""
     body = json.dumps(request).encode()
     head = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {len(body)}\r\n\r\n"
-    with socket.create_connection(("127.0.0.1", port), 5) as connection:
+    with socket.create_connection(("127.0.0.1", port), wire.TIMEOUT) as connection:
         connection.sendall(head.encode() + body)
         yield iter(lambda: connection.recv(65536), b"")
 
@@ -95,7 +95,7 @@ def _http2(port: int, path: str, request: object) -> Iterator[Iterator[bytes]]:
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
     with (
-        socket.create_connection(("127.0.0.1", port), 5) as raw,
+        socket.create_connection(("127.0.0.1", port), wire.TIMEOUT) as raw,
         context.wrap_socket(raw, server_hostname="localhost") as connection,
     ):
         connection.sendall(speaker.data_to_send())

@@ -6,29 +6,19 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dragoman.wire.request_bounds import MAX_BODY, MAX_ITEMS
 from fixtures.server import Upstream
-from tests.live import wire
 from tests.live.chat import fixture_bytes
-from tests.live.mitmdump import ADDON, Mitmdump
+from tests.live.mitmdump import Mitmdump
 from tests.live.responses import REQUEST, Bridge
 
 GetMitmdump = Callable[..., Mitmdump]
-TICKER = Path(__file__).with_name("ticker.py")
-LONGEST = 400
-"""Milliseconds for which nobody else is served: 100 on a computer that has nothing else to do."""
 MESSAGE = {"role": "user", "content": "x"}
-CALL = {"type": "function_call", "call_id": "c", "name": "bash", "arguments": '{"a": 1}'}
-OUTPUT = {"type": "function_call_output", "call_id": "c", "output": "x"}
-PART = {"type": "input_text", "text": "x"}
 TOOL = {"type": "function", "name": "bash", "parameters": {}}
-PARAMETERS = {"type": "object", "properties": {f"a{n}": {"type": "string"} for n in range(80)}}
-DEEP = json.loads("[" * 150 + "]" * 150)
 
 
 def test_many_items_arrive_in_their_order(bridge: Bridge) -> None:
@@ -78,32 +68,3 @@ def test_what_is_not_converted_passes_as_it_came_and_unread(
     assert exchange.reply.body == fixture_bytes("kimi_bare_call")
     proxy.wait_for_log(f"not cured: .*{says}")
     proxy.wait_for_log(f"not repaired: .*{says}")
-
-
-ALLOWED: dict[str, dict[str, Any]] = {
-    "a string": {"input": "word, " * 5_500_000},
-    "items": {"input": [{"role": "user", "content": "x" * 1500}] * 20_000},
-    "calls": {"input": [CALL, OUTPUT] * 10_000},
-    "parts": {"input": [{"role": "user", "content": [PART] * 20_000}] * 6},
-    "tools": {"input": "x", "tools": [TOOL | {"parameters": PARAMETERS}] * 2_000},
-    "nesting": {"input": [MESSAGE | {"metadata": DEEP}] * 2_000},
-    "numbers": {"input": "x", "extra": [1.5] * 399_000},
-}
-
-
-@pytest.mark.parametrize("fields", ALLOWED.values(), ids=list(ALLOWED))
-def test_nobody_waits_long_beside_what_is_allowed(
-    plain_upstream: Upstream, mitmdump: GetMitmdump, fields: dict[str, Any]
-) -> None:
-    arguments = ("--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all")
-    proxy = mitmdump(*arguments, scripts=(ADDON, TICKER))
-    bridge = Bridge(plain_upstream, proxy)
-    tools = [tool | {"name": f"t{n}"} for n, tool in enumerate(fields.get("tools", []))]
-    responses = REQUEST | fields | ({"tools": tools} if tools else {})
-    wire.exchange(f"{proxy.url}/ticker", b"")
-    chat = json.dumps(bridge.ask("clean_text", json.dumps(responses).encode()).chat).encode()
-    bridged = int(wire.exchange(f"{proxy.url}/ticker", b"").body)
-    bridge.ask("clean_text", chat, path="/v1/chat/completions")
-    cured = int(wire.exchange(f"{proxy.url}/ticker", b"").body)
-    print("TICK", bridged, cured)
-    assert max(bridged, cured) < LONGEST

@@ -16,6 +16,7 @@ import pytest
 from fixtures.server import Reply, Upstream
 from tests.live.chat import CONTROLS
 from tests.live.mitmdump import ADDON, Mitmdump
+from tests.live.wire import TIMEOUT
 from tests.repair.streams import chunk, sse
 
 GetMitmdump = Callable[..., Mitmdump]
@@ -49,7 +50,7 @@ def answering(raw: bytes, address: tuple[str, int] = ("127.0.0.1", 0)) -> Iterat
                 with contextlib.suppress(TimeoutError, ConnectionError):
                     connection, _ = server.accept()
                     with connection:
-                        connection.settimeout(5)
+                        connection.settimeout(TIMEOUT)
                         connection.recv(65536)
                         connection.sendall(raw)
                         connection.settimeout(0.2)
@@ -80,7 +81,7 @@ def test_a_client_that_asks_again_over_its_connection_reaches_an_upstream_that_i
         port = free.getsockname()[1]
     arguments = "--mode", f"reverse:http://127.0.0.1:{port}", "--set", "dragoman_bridge=~all"
     proxy = mitmdump(*arguments)
-    connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=TIMEOUT)
     status, body = ask(connection, "/v1/responses", RESPONSES)
     assert status == 502
     assert json.loads(body)["error"]["code"] == "upstream_unreachable"
@@ -99,7 +100,7 @@ def test_a_status_without_a_body_to_a_bridged_request_breaks_no_later_one(
     plain_upstream.replies["good"] = Reply(STREAM)
     plain_upstream.replies["odd"] = Reply(b"", "text/plain", status, (("upgrade", "x"),))
     arguments = "--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all"
-    connection = http.client.HTTPConnection("127.0.0.1", mitmdump(*arguments).port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", mitmdump(*arguments).port, timeout=TIMEOUT)
     for _ in range(2):
         path = "/odd;framing=length/v1/responses"
         response = answered(connection, path, RESPONSES | {"stream": stream})
@@ -127,7 +128,7 @@ def test_flows_that_have_ended_are_not_held_by_their_connection(
     plain_upstream.replies["short"] = plain_upstream.replies.get("short") or _reply()
     arguments = "--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all"
     proxy = mitmdump(*arguments, scripts=(ADDON, CONTROLS))
-    connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=TIMEOUT)
     for number in range(60):
         path, body = (
             ("/short/v1/responses", RESPONSES)
@@ -162,7 +163,7 @@ def test_the_chunks_of_one_read_leave_as_one(mitmdump: GetMitmdump) -> None:
         proxy = mitmdump("--mode", f"reverse:http://127.0.0.1:{server.getsockname()[1]}")
         thread = threading.Thread(target=answer, args=(server,))
         thread.start()
-        with socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client:
+        with socket.create_connection(("127.0.0.1", proxy.port), timeout=TIMEOUT) as client:
             content = json.dumps(CHAT).encode()
             request = b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\n"
             request += b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"

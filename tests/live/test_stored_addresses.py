@@ -6,7 +6,6 @@ Every body is validated by the types of the openai package where that is install
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 
 import pytest
@@ -18,6 +17,7 @@ from tests.bridge.grammar import check
 from tests.live.mitmdump import Mitmdump
 from tests.live.stored import HELD, Client, Item, called, not_found, outputs_of, said
 from tests.repair.streams import chunk, sse
+from tests.waiting import eventually
 
 try:
     from openai.types.responses import Response
@@ -270,12 +270,10 @@ def test_a_response_that_runs_can_be_read_and_nothing_else(client: Client) -> No
 
 
 def test_a_stream_whose_client_has_left_is_not_kept(client: Client) -> None:
-    slow = client.but(options=";cut=event;pace=0.2")
-    with slow.running(reply=said("Hello. " * 9)) as (response_id, _):
+    slow = client.but(options=HELD)
+    with slow.running(reply=said("Hello.")) as (response_id, _):
         pass
-    deadline = time.monotonic() + 5
-    while slow.get(response_id).reply.status != 404:
-        assert time.monotonic() < deadline
+    eventually(lambda: slow.get(response_id).reply.status == 404)
     not_found(slow.get(response_id), response_id)
 
 

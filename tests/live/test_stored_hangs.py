@@ -20,7 +20,7 @@ from fixtures.server import Reply, Upstream
 from tests.live.chat import CONTROLS
 from tests.live.mitmdump import ADDON, Mitmdump, make_confdir
 from tests.live.stored import HELD, Client, messages_of, said
-from tests.live.test_stored_faults import NOT_KEPT, SHORT_PAUSE, Turns, set_options
+from tests.live.test_stored_faults import FOR_EVER, NOT_KEPT, Turns, set_options
 from tests.repair.streams import chunk, sse
 from tests.stored.redis_server import RedisServer
 from tests.waiting import eventually
@@ -97,7 +97,7 @@ def test_a_proxy_that_is_stopped_has_lost_nothing_that_a_client_heard_the_end_of
 
 
 @contextlib.contextmanager
-def hung_turns(client: Client, count: int = 40) -> Iterator[None]:
+def hung_turns(client: Client, redis: RedisServer, count: int = 40) -> Iterator[None]:
     """Within it so many turns wait for a store that hangs."""
     client.upstream.replies[client.name] = said("Hello.")
     body = {"model": "kimi-k2.5", "input": "Hi."}
@@ -106,31 +106,17 @@ def hung_turns(client: Client, count: int = 40) -> Iterator[None]:
         with contextlib.suppress(OSError, http.client.HTTPException, AssertionError):
             client.call("POST", "", body)
 
-    with ThreadPoolExecutor(count) as pool:
+    with ThreadPoolExecutor(count) as pool, redis.paused():
         for _ in range(count):
             pool.submit(turn)
-        eventually(lambda: len(client.sent) == count)
+        eventually(lambda: client.proxy.log.count("client connect") >= count)
         yield
 
 
 def test_the_end_does_not_wait_for_a_store_that_hangs(proxies: Proxies, redis: RedisServer) -> None:
-    client = proxies.client(f"dragoman_store={redis.url}")
-    with redis.paused(), hung_turns(client):
-        begun = time.monotonic()
-        client.proxy.stop()
-        assert time.monotonic() - begun < 15
-
-
-def test_the_end_does_not_wait_for_a_lock(proxies: Proxies) -> None:
-    client = proxies.client()
-    client.response(said("Hello."), "Hi.")
-    path = proxies.folder / FILE
-    with closing(sqlite3.connect(path, isolation_level=None)) as other:
-        other.execute("BEGIN EXCLUSIVE")
-        client.response(said("Hello."), "Hi.")
-        begun = time.monotonic()
-        client.proxy.stop()
-        assert time.monotonic() - begun < 15
+    client = proxies.client(f"dragoman_store={redis.url}", *FOR_EVER)
+    with hung_turns(client, redis):
+        assert client.proxy.stop()
 
 
 # Loaded anew, and other options
@@ -140,21 +126,16 @@ def test_the_end_does_not_wait_for_a_lock(proxies: Proxies) -> None:
 def test_no_stream_waits_for_a_store_that_hangs(
     proxies: Proxies, redis: RedisServer, how: str
 ) -> None:
-    client = proxies.client(f"dragoman_store={redis.url}")
+    client = proxies.client(f"dragoman_store={redis.url}", *FOR_EVER)
     slow = client.but(name="ticker", options=";cut=event;pace=0.1")
     other = {"dragoman_store": "memory"} if how == "another store" else {"dragoman_store_days": "2"}
-    gaps: list[float] = []
-    with redis.paused(), slow.running(reply=SLOW) as (_, stream), hung_turns(client):
+    with slow.running(reply=SLOW) as (_, stream), hung_turns(client, redis):
         if how == "loaded anew":
             proxies.load_anew(client)
         else:
             assert set_options(client, **other).status == 200
-        last = time.monotonic()
         for _ in range(40):
-            stream.readline()
-            gaps.append(time.monotonic() - last)
-            last = time.monotonic()
-        assert max(gaps) < 2.5
+            assert stream.readline()
 
 
 def test_what_runs_and_what_is_in_memory_is_there_after_a_load(proxies: Proxies) -> None:
@@ -196,21 +177,16 @@ def test_what_runs_and_what_is_in_memory_is_there_after_other_options(proxies: P
 # One turn waits, not every turn
 
 
-def test_a_file_that_stays_locked_costs_one_turn_its_wait(proxies: Proxies) -> None:
-    client = proxies.client(SHORT_PAUSE)
+def test_a_file_that_is_locked_is_left_alone_after_one_turn_has_waited(proxies: Proxies) -> None:
+    client = proxies.client("test_constants=proxy.stored.store_thread.PAUSE=3600")
     first = client.response(said("Hello."), "Hi.")
     path = proxies.folder / FILE
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         client.response(said("Hello."), "Hi.")
-        begun = time.monotonic()
-        for _ in range(8):
-            client.response(said("Hello."), "Hi.")
-        assert client.get(first["id"]).error(503)["code"] == "store_unavailable"
-        assert time.monotonic() - begun < 6  # of 16
         other.execute("ROLLBACK")
-    eventually(lambda: client.get(first["id"]).reply.status == 200)
-    assert client.get(first["id"]).json == first
+    client.response(said("Hello."), "Hi.")
+    assert client.get(first["id"]).error(503)["code"] == "store_unavailable"
 
 
 # A default store that cannot be opened

@@ -16,7 +16,16 @@ from dragoman.proxy.stored.open_store import FILE
 from fixtures.server import Upstream
 from tests.live.mitmdump import Mitmdump, make_confdir
 from tests.live.responses import JSON, Exchange
-from tests.live.stored import Client, Item, called, item_not_found, not_found, outputs_of, said
+from tests.live.stored import (
+    HELD,
+    Client,
+    Item,
+    called,
+    item_not_found,
+    not_found,
+    outputs_of,
+    said,
+)
 
 ALICE = "sk-alice-000111222333"
 
@@ -73,12 +82,13 @@ def test_nobody_else_gets_at_a_response(alice: Client, who: str) -> None:
 
 @pytest.mark.parametrize("key", ["sk-mallory", "", None])
 def test_nobody_else_reads_or_cancels_one_that_runs(alice: Client, key: str | None) -> None:
-    slow = alice.but(options=";cut=event;pace=0.3")
+    slow = alice.but(options=HELD)
     with slow.running(reply=said("Slow.")) as (response_id, stream):
         other = slow.but(key=key)
         not_found(other.get(response_id), response_id)
         not_found(other.call("POST", f"/{response_id}/cancel"), response_id)
         assert slow.get(response_id).json["status"] == "in_progress"
+        slow.release()
         assert b'"status":"completed"' in stream.read()
 
 

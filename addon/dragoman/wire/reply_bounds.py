@@ -7,9 +7,10 @@ unread.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
-from .json_codec import Json, NotJson, array, has_more_values, loads, objects
+from .json_codec import Json, NotJson, has_more_values, loads
 
 MAX_VALUES = 200_000
 """JSON values: the log probabilities of 20,000 tokens."""
@@ -43,10 +44,10 @@ def bounded(text: bytes) -> tuple[Any, str]:
 def _parts_in(value: Json) -> int:
     count, holders = 0, [value]
     for holder in holders:  # more are found in each
-        holders += objects([holder.get(name) for name in _HOLDERS])
-        for members in map(array, map(holder.get, _LISTS)):
-            count += len(members)
-            if count > MAX_PARTS:
-                return count
-            holders += objects(members)
+        lists = [members for name in _LISTS if isinstance(members := holder.get(name), list)]
+        count += sum(map(len, lists))
+        if count > MAX_PARTS:
+            break
+        inner = chain(map(holder.get, _HOLDERS), *lists)
+        holders += [each for each in inner if isinstance(each, dict)]
     return count

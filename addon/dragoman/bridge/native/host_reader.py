@@ -189,6 +189,11 @@ class HostReader:
 
     is_event = staticmethod(responses.is_event)
 
+    @staticmethod
+    def begins(event: Json) -> bool:
+        """Whether an item, or a part of one, begins with an event."""
+        return string(event["type"]).endswith(("item.added", "part.added"))
+
     def __init__(self) -> None:
         self.response: Json | None = None
         """The first snapshot."""

@@ -21,6 +21,11 @@ class MessageReader:
 
     is_event = staticmethod(api.is_event)
 
+    @staticmethod
+    def begins(event: Json) -> bool:
+        """Whether a block begins with an event."""
+        return api.block_begun(event) is not None
+
     def __init__(self) -> None:
         self.message: Json | None = None
         """As it began."""
@@ -28,6 +33,11 @@ class MessageReader:
         """The latest block's."""
         self._text: HostText | None = None
         """The text of that block, or the one that came without a block's beginning."""
+
+    def index_of(self, event: Json) -> int | None:
+        """The block that an event is about, unless that begins with it."""
+        is_in = event["type"] in (api.BLOCK_DELTA, api.BLOCK_STOP)
+        return self._index if is_in else None
 
     def continued(self, event: Json) -> TextDelta | None:
         said = api.text_in(event) if event["type"] == api.BLOCK_DELTA else None

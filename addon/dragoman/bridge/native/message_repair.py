@@ -1,5 +1,6 @@
 """Repair of a stream in which a host speaks the Messages API itself.
 
+A name of a call of the host's loses its markup, as in chat.
 A block that has begun waits for the first word of its text: where a call comes first, there is no
 such block for the client.  What is a call only if its turn ends with it waits for what follows.
 """
@@ -107,21 +108,7 @@ class MessagesStreamRepair(NativeRepair):
         return None
 
     def _must_defer(self, event: Json, _: ScannedText) -> bool:
-        """Whether this is about the block of the undecided text, which what follows decides: the
-        next block, or why the message ended."""
-        in_block = event["type"] in (api.BLOCK_DELTA, api.BLOCK_STOP)
-        return in_block and api.text_in(event) is None
-
-    def _take(self, waiting: Waiting) -> None:
-        undecided, event = self._undecided, waiting.event or {}
-        block, said = api.block_begun(event), api.text_in(event)
-        if said is not None and said[1] and block is None:
-            waiting.frame.only = "text" if said[0] == "text" else "reasoning", said[1]
-        if undecided is not None and block is not None:
-            if block.get("type") in api.TEXTS:
-                self._add_pieces(undecided, undecided.scanner.enter(api.BLOCK_START))
-            self._end_text(undecided.text.index, Scanner.end_before_more)
-        super()._take(waiting)
+        return self._reader.index_of(event) is not None and api.text_in(event) is None
 
     def _read(self, waiting: Waiting) -> None:
         super()._read(waiting)
@@ -134,6 +121,16 @@ class MessagesStreamRepair(NativeRepair):
             elif isinstance(said, ItemDone) or said.index is None:
                 self._wordless = 0
         waiting.lasts = 0 < self._wordless <= MAX_WORDLESS
+
+    def _hear(self, said: Said, waiting: Waiting, *, alone: bool = False) -> None:
+        if isinstance(said, ItemAdded) and said.item.get("type") == api.CALL:
+            name = self._tools.of_native(string(said.item.get("name")))
+            if name is not None:
+                self._evidence.note("took out", f"what is not part of the name of {name}")
+                said = ItemAdded(said.index, {**said.item, "name": name})
+                if self._client is None:
+                    self._write_by(self._message)
+        super()._hear(said, waiting, alone=alone)
 
     def _reading(self, _: HostText) -> tuple[DeclaredTools, str, ActiveFormats]:
         if self._model is None:

@@ -24,13 +24,22 @@ from ...repair.declared_tools import DeclaredTools
 from ...repair.events import Arguments, LeftAsText, ScanEvent, Text
 from ...repair.formats.active import ActiveFormats
 from ...repair.formats.json_alone import JSON_ALONE
+from ...repair.pipeline import StreamRepair
 from ...repair.policy import Policy, note_piece
 from ...repair.scan_state import ReplyCounts
 from ...repair.scanner import Scanner
 from ...wire.json_codec import Json, string
 from ...wire.sse import Frame
 from .client_message import ClientMessage
-from .host_reader import HostReader, HostText, ItemAdded, ItemDone, Said, TextDelta, TextDone
+from .host_reader import (
+    HostReader,
+    HostText,
+    ItemAdded,
+    ItemDone,
+    Said,
+    TextDelta,
+    TextDone,
+)
 from .leaked_response import LeakedResponse
 from .message_reader import MessageReader
 
@@ -38,10 +47,8 @@ MAX_WAITING = 16 * 1024
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 """Frames, and their bytes, that may wait: as many as what may be a call has characters, four to a
 frame."""
-End = Callable[[Scanner], list[ScanEvent]]
 _THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
-
-
+End = Callable[[Scanner], list[ScanEvent]]
 Host = HostReader | MessageReader
 """Reads the host's events."""
 Client = LeakedResponse | ClientMessage
@@ -54,8 +61,6 @@ class ScannedText:
 
     text: HostText
     scanner: Scanner
-    decided: int
-    """How many of its characters are text for certain."""
 
 
 @dataclass(slots=True, eq=False)
@@ -70,19 +75,15 @@ class Waiting:
     """Whether it leaves only with a later one."""
     said: list[Said] = field(default_factory=list)
     """What of it has been taken in."""
-    text: ScannedText | None = None
-    """The text that it continues, if that is scanned."""
     end: int = 0
-    """How long that text is with it."""
+    """Where what is scanned ends with it, if some of that is its own."""
 
 
-class NativeRepair(ABC):
-    """Repairs one stream (see `StreamRepair`).  `now` (seconds) is the time of its last event, if
+class NativeRepair(StreamRepair, ABC):
+    """Repairs one stream.  `now` (seconds) is the time of its last event, if
     that is ours, and is used for ids."""
 
-    def __init__(
-        self, host: HostReader | MessageReader, policy: Policy, evidence: Evidence, now: int
-    ) -> None:
+    def __init__(self, host: Host, policy: Policy, evidence: Evidence, now: int) -> None:
         self._host = host
         self._policy = policy
         self._evidence = evidence
@@ -92,6 +93,8 @@ class NativeRepair(ABC):
         """The open text of each item."""
         self._undecided: ScannedText | None = None
         """The one of these of which something is undecided."""
+        self._scanned = self._certain = 0
+        """Characters of all texts, and how many of them are text for certain."""
         self._waiting: deque[Waiting] = deque()
         """The frames that have not left, as they came."""
         self._bytes = 0
@@ -104,6 +107,8 @@ class NativeRepair(ABC):
         """Whether something of that has left."""
         self._answers = self._follows = False
         """Whether there is an item that is no thought, and one before the latest."""
+        self._close: End = Scanner.end_before_more
+        """How a text ends: otherwise after the event that says why the reply has."""
         self._ended = False
         """Whether the host has ended its reply, or sent an error."""
 
@@ -115,7 +120,8 @@ class NativeRepair(ABC):
 
     @abstractmethod
     def _must_defer(self, event: Json, undecided: ScannedText) -> bool:
-        """Whether an event is not read before this text is decided."""
+        """Whether an event is not read before this text is decided: its own end is not, as the next
+        item, or why the reply ends, decides what is a call."""
 
     @abstractmethod
     def _reading(self, text: HostText) -> tuple[DeclaredTools, str, ActiveFormats]:
@@ -126,7 +132,7 @@ class NativeRepair(ABC):
         """What writes from now on: the first call is in `text`, and the client has not received
         what is `unsent`."""
 
-    def _pass(self, waiting: Waiting) -> None:  # noqa: B027
+    def _pass(self, waiting: Waiting) -> None:
         """This leaves as it came."""
 
     # The interface of `StreamRepair`
@@ -139,10 +145,11 @@ class NativeRepair(ABC):
         if waiting > MAX_WAITING or self._bytes > MAX_WAITING_BYTES:
             held = self._undecided
             if self._client is None and held is not None and held.scanner.held_call:
-                self._take_over(held.text, held.decided, [])
+                self._take_over(held.text, [])
             else:
                 self._evidence.note("gave up repair", "too much to hold back")
                 self._end_all(Scanner.abandon)
+                self._close = Scanner.end_before_more
         return self._leave()
 
     @property
@@ -172,12 +179,15 @@ class NativeRepair(ABC):
     def _take(self, waiting: Waiting) -> None:
         self._waiting.append(waiting)
         self._bytes += len(waiting.frame.raw)
-        if self._is_deferred(waiting.event):
+        event = waiting.event
+        if self._is_deferred(event):
             self._deferred.append(waiting)
-        else:
+            return
+        if event is not None and self._host.begins(event):
+            self._end_undecided()
             self._read_deferred()
-            self._read(waiting)
-            self._read_deferred()
+        self._read(waiting)
+        self._read_deferred()
 
     def _is_deferred(self, event: Json | None) -> bool:
         undecided = self._undecided
@@ -187,10 +197,19 @@ class NativeRepair(ABC):
         while self._deferred and not self._is_deferred(self._deferred[0].event):
             self._read(self._deferred.popleft())
 
+    def _end_undecided(self) -> None:
+        """End this text, after what was deferred of it: its end may have more of it."""
+        while (undecided := self._undecided) is not None:
+            event = self._deferred[0].event if self._deferred else None
+            if event is not None and self._host.index_of(event) == undecided.text.index:
+                self._read(self._deferred.popleft())
+            else:
+                self._end_text(undecided.text.index, self._close)
+
     def _read(self, waiting: Waiting) -> None:
         event = waiting.event
         if event is not None and (delta := self._host.continued(event)) is not None:
-            self._scan(delta, waiting, alone=True)
+            self._hear(delta, waiting, alone=True)
         else:
             if (end := self._end_with(waiting)) is not None:
                 self._end_all(end)
@@ -201,43 +220,46 @@ class NativeRepair(ABC):
                 self._client.pass_on(waiting.frame)
         waiting.read = True
 
-    def _hear(self, said: Said, waiting: Waiting) -> None:
+    def _hear(self, said: Said, waiting: Waiting, *, alone: bool = False) -> None:
+        """`alone`: the frame says nothing else."""
         if isinstance(said, TextDelta) and said.text.part.type != "refusal":
-            self._scan(said, waiting)
+            if alone:
+                thinks = said.text.part.item == "reasoning"
+                waiting.frame.only = "reasoning" if thinks else "text", said.delta
+            self._scan(said, waiting, alone=alone)
             return
         if isinstance(said, ItemAdded):
             for index in list(self._texts):
-                self._end_text(index, Scanner.end_before_more)
+                self._end_text(index, self._close)
             self._follows |= self._answers
             self._answers |= string(said.item.get("type")) not in _THOUGHTS
         elif isinstance(said, TextDone | ItemDone):
-            self._end_text(said.index, Scanner.close if self._ended else Scanner.end_before_more)
+            self._end_text(said.index, self._close)
         waiting.said.append(said)
         if self._client is not None:
             self._client.say(said)
 
     # The texts that are scanned
 
-    def _scan(self, said: TextDelta, waiting: Waiting, *, alone: bool = False) -> None:
-        """`alone`: the frame says nothing else."""
+    def _scan(self, said: TextDelta, waiting: Waiting, *, alone: bool) -> None:
         text, delta = said.text, said.delta
         scanned = self._texts.get(text.index)
         if scanned is None or scanned.text is not text:
-            self._end_text(text.index, Scanner.close)
+            self._end_text(text.index, self._close)
             declared, model, formats = self._reading(text)
             formats = formats.without(JSON_ALONE) if self._follows else formats
             scanner = Scanner(declared, rules_for(declared, model), formats, self._counts)
-            before = text.size - len(delta)
-            scanned = self._texts[text.index] = ScannedText(text, scanner, before)
-            scanner.passed(text.text[:before])
+            scanned = self._texts[text.index] = ScannedText(text, scanner)
+            scanner.passed(text.text[: text.size - len(delta)])
         scanner = scanned.scanner
+        self._scanned += len(delta)
         in_call, taken = scanner.in_call, scanner.takes(delta)
         if self._client is None:
             if taken and alone and len(self._waiting) == 1:  # it is text, and leaves now
-                scanned.decided = text.size
+                self._certain = self._scanned
                 return
             waiting.said.append(said)
-            waiting.text, waiting.end = scanned, text.size
+            waiting.end = self._scanned
         if taken is None:
             pieces = scanner.feed(delta)
         else:
@@ -257,22 +279,23 @@ class NativeRepair(ABC):
             self._client.write(scanned.text, pieces, logprobs)
             return
         plain = [piece.text for piece in pieces if isinstance(piece, Text) and piece.kind is None]
-        before, scanned.decided = scanned.decided, scanned.decided + sum(map(len, plain))
         if len(plain) < len(pieces):
-            self._take_over(scanned.text, before, pieces)
+            self._take_over(scanned.text, pieces)
+        self._certain = self._certain + sum(map(len, plain)) if self._undecided else self._scanned
 
     def _end_text(self, index: int, end: End) -> None:
         scanned = self._texts.pop(index, None)
         if scanned is not None:
+            self._undecided = None if self._undecided is scanned else self._undecided
             self._add_pieces(scanned, end(scanned.scanner))
-            if self._undecided is scanned:
-                self._undecided = None
             if self._client is not None:
                 self._client.end_text(in_header=scanned.scanner.cut_in_header)
 
     def _end_all(self, end: End) -> None:
         """End all texts, and read what was deferred."""
+        self._close = end
         while self._texts or self._deferred:
+            self._end_undecided()
             for index in list(self._texts):
                 self._end_text(index, end)
             self._read_deferred()
@@ -289,9 +312,7 @@ class NativeRepair(ABC):
             return out
         count = 0
         for number, waiting in enumerate(self._waiting, start=1):
-            text = waiting.text
-            undecided = text is not None and text is self._undecided and waiting.end > text.decided
-            if undecided or not waiting.read:
+            if waiting.end > self._certain or not waiting.read:
                 break
             if last or not waiting.lasts:
                 count = number
@@ -301,18 +322,23 @@ class NativeRepair(ABC):
             self._pass(waiting)
         return [waiting.frame for waiting in leaving]
 
-    def _take_over(self, text: HostText, decided: int, pieces: list[ScanEvent]) -> None:
-        """The first call has leaked: from now on the client's writer writes.  So much of its `text`
-        was decided before these `pieces`."""
+    def _take_over(self, text: HostText, pieces: list[ScanEvent]) -> None:
+        """The first call has leaked: from now on the client's writer writes; of this `text` these
+        `pieces`, after what was certain before them and has not left."""
         unsent = [said for waiting in self._waiting for said in waiting.said]
-        self._client = client = self._begin_client(text, unsent)
+        client = self._begin_client(text, unsent)
+        self._write_by(client, besides=text)
+        own = (said.delta for said in unsent if isinstance(said, TextDelta) and said.text is text)
+        waits = "".join(own)
+        before = waits[: len(waits) - (self._scanned - self._certain)]
+        client.write(text, [*([Text(0, before)] if before else []), *pieces])
+
+    def _write_by(self, client: Client, *, besides: HostText | None = None) -> None:
+        """From now on this writes; first what waits, but for this text."""
+        self._client = client
         for waiting in self._waiting:
             if waiting.read and waiting.event is None:
                 client.pass_on(waiting.frame)
             for said in waiting.said:
-                if not (isinstance(said, TextDelta) and said.text is text):
+                if not (isinstance(said, TextDelta) and said.text is besides):
                     client.say(said)
-        of_text = [said for said in unsent if isinstance(said, TextDelta) and said.text is text]
-        sent = text.size - sum(len(said.delta) for said in of_text)
-        before = text.after(sent)[: decided - sent]
-        client.write(text, [*([Text(0, before)] if before else []), *pieces])

@@ -6,28 +6,24 @@ frame of another item than the undecided text is deferred.
 
 from __future__ import annotations
 
+from functools import partial
+
 from ...notes import Evidence
 from ...repair.declared_tools import DeclaredTools
 from ...repair.formats.active import ActiveFormats
 from ...repair.formats.json_alone import JSON_ALONE
 from ...repair.policy import Policy
 from ...repair.scanner import Scanner
-from ...wire.chat_end import error_frame
 from ...wire.json_codec import Json, dumps, objects, string
-from ...wire.responses import TERMINALS
-from ...wire.sse import HEARTBEAT, Document, Frame
+from ...wire.responses import DELTAS, TERMINALS
+from ...wire.sse import Document, Frame
 from .host_reader import HostReader, HostText, Said
 from .leaked_response import LeakedResponse
 from .native_repair import Client, End, NativeRepair, ScannedText, Waiting
 from .request_tools import RequestTools
 
-_BEGINS = ("response.output_item.added", "response.content_part.added")
-
 
 class ResponsesStreamRepair(NativeRepair):
-    heartbeat = HEARTBEAT
-    error = staticmethod(error_frame)
-
     def __init__(self, tools: RequestTools, policy: Policy, evidence: Evidence, now: int) -> None:
         self._reader = HostReader()
         super().__init__(self._reader, policy, evidence, now)
@@ -56,24 +52,23 @@ class ResponsesStreamRepair(NativeRepair):
         self._follows |= any(item.get("type") != "reasoning" for item in items[:-1])
         if kind in ("error", "response.failed"):
             return Scanner.abandon
-        return Scanner.end_before_more if self._follows else Scanner.close
-
-    def _take(self, waiting: Waiting) -> None:
-        undecided, event = self._undecided, waiting.event or {}
-        if undecided is not None and undecided.scanner.alone and event.get("type") in _BEGINS:
-            self._end_text(undecided.text.index, Scanner.end_before_more)
-        super()._take(waiting)
+        end = Scanner.end_before_more if self._follows else Scanner.close
+        return partial(end, whole=False) if kind == "response.incomplete" else end
 
     def _must_defer(self, event: Json, undecided: ScannedText) -> bool:
-        """Whether this is about another item than the undecided text.  A native call ends a text
-        in which no call is open; where only white space after a call is undecided, any item."""
-        text, index = undecided.text, self._reader.index_of(event)
-        if index == text.index:  # JSON may be a call, if its item is the last
-            return undecided.scanner.alone and string(event["type"]).endswith(".done")
+        """Whether this is about another item than the undecided text, or about its end.  A native
+        call ends a text in which no call is open; where only white space after a call is undecided,
+        or no more of the text will come, any item."""
+        text, index, kind = undecided.text, self._reader.index_of(event), event["type"]
         if index is None:
             return False
-        if event["type"] != "response.output_item.added":
+        if index == text.index:
+            return not (self._reader.begins(event) or kind in DELTAS)
+        if kind != "response.output_item.added":
             return True
+        about = [each.event for each in self._deferred if each.event]
+        if any(self._reader.index_of(each) == text.index for each in about):
+            return False
         item = event.get("item")
         is_call = isinstance(item, dict) and string(item.get("type")).endswith("_call")
         rest = text.after(text.size - undecided.scanner.undecided)

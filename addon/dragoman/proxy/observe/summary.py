@@ -19,6 +19,7 @@ from ...notes import Evidence
 from ...repair.policy import Policy
 from ...wire.json_codec import NotJson, loads
 from ...wire.reply_reader import read_reply
+from ..ask_upstream import is_question
 from ..options import Settings
 from ..routes import route_of
 from .commands import as_table
@@ -40,7 +41,7 @@ class Summary:
 
     def response(self, flow: http.HTTPFlow) -> None:
         """Count a flow that was loaded."""
-        if flow.live or recorder_of(flow) is not None:
+        if flow.live or recorder_of(flow) is not None or is_question(flow):
             return
         self._loaded = True
         try:
@@ -51,7 +52,7 @@ class Summary:
     def done(self) -> None:
         """Write the table where there is no view, if flows were loaded, or something leaked."""
         snapshot = self._stats.snapshot()
-        if not watched_by_somebody() and (self._loaded or snapshot.counts["leaked_calls"]):
+        if not watched_by_somebody() and (self._loaded or snapshot.counts["repaired_calls"]):
             as_table(rows(snapshot))
 
 
@@ -66,6 +67,7 @@ def _count(flow: http.HTTPFlow, stats: Stats, policy: Policy) -> None:
     if exchange is None:
         return
     turn, times = exchange.facts, exchange.timing
+    asked = model_asked(exchange.upstream_request)
     first = turn.upstream.first_token
     stats.add(
         turn,
@@ -73,7 +75,7 @@ def _count(flow: http.HTTPFlow, stats: Stats, policy: Policy) -> None:
         exchange.outcome_by(turn),
         job=exchange.job,
         host=host_of(flow.request),
-        model=model_asked(exchange.upstream_request),
+        model=asked if exchange.job == "bridge" else turn.model or asked,
         streamed=times is not None,
         has_tools=bool(exchange.has_tools),
         times={
