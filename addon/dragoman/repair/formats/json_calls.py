@@ -171,9 +171,7 @@ class JsonCallsParser(LeakParser):
 
     # After that
 
-    def _read_after(self) -> bool:
-        """Arguments have ended: so may the object, or others of its members follow."""
-        return self._read_member()
+    _read_after = _read_member  # the object may end with its arguments, or others follow
 
     def _end_unclosed(self) -> bool:
         """There is no member, and no end of the object either: its closing brace is missing, if it
