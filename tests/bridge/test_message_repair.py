@@ -18,7 +18,6 @@ from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
 from dragoman.wire.messages import PING
 from dragoman.wire.sse import Frame, split
-from tests.repair.formats.turns import REQUEST as WITH_BASH
 from tests.repair.streams import read as read_chat
 
 from .messages_streams import (
@@ -35,7 +34,7 @@ from .messages_streams import (
     repaired,
     stream,
 )
-from .test_native_formats import ALONE, EXAMPLES, FORMATS, leaking, request, said_in
+from .test_native_formats import ALONE, leaking, request, said_in
 
 LS = '[bash {"command": "ls -la"}]'
 NATIVE = ("tool_use", ("bash", ['{"command":', '"ls -la"}']))
@@ -219,23 +218,6 @@ def test_json_alone_is_a_call_if_its_block_is_the_whole_answer(turn: str) -> Non
         assert [block["type"] for block in sent].count("tool_use") - natives == ALONE[turn][1]
 
 
-@pytest.mark.parametrize("model", FORMATS)
-@pytest.mark.parametrize("place", ["alone", "in a text", "in thoughts", "after a call"])
-def test_each_format_is_read_in_each_place(model: str, place: str) -> None:
-    text, wanted = FORMATS[model]
-    tools = [
-        {"name": tool["function"]["name"], "input_schema": tool["function"]["parameters"]}
-        for tool in WITH_BASH["tools"]
-    ]
-    asked = REQUEST | {"model": model, "tools": tools}
-    for size in (1, 3, 500):
-        got = read(repaired(stream(leaked(place, text, size), model=model), asked))
-        shown = got.gist.replace("/", "")
-        assert "".join(shown.split()) == "".join(
-            PLACES[place][1].replace("/", "").replace("{}", wanted).split()
-        )
-
-
 @pytest.mark.parametrize("folder", leaking(), ids=lambda folder: folder.name)
 def test_the_calls_are_those_that_chat_clients_get(folder: Any) -> None:
     given = request(folder)
@@ -254,17 +236,6 @@ def test_the_calls_are_those_that_chat_clients_get(folder: Any) -> None:
     ]
     shown = "".join(block.get("text") or block.get("thinking") or "" for block in got.blocks)
     assert "".join(shown.split()) == "".join(wanted.text.split())
-
-
-@pytest.mark.parametrize(("model", "call", "shape", "calls"), EXAMPLES)
-def test_an_example_is_no_call_and_an_odd_backtick_quotes_none(
-    model: str, call: str, shape: str, calls: int
-) -> None:
-    for size in (3, 500):
-        body = stream([("text", pieces(shape.replace("{}", call), size))], model=model)
-        out = repaired(body, REQUEST | {"model": model})
-        assert (out == body) is (calls == 0)
-        assert [block["type"] for block in read(out).blocks] == ["text", *["tool_use"] * calls]
 
 
 def test_a_name_of_claudes_says_nothing_of_the_model_and_its_own_format_is_read() -> None:

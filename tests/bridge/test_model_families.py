@@ -38,13 +38,6 @@ def test_other_kimi_models_keep_sampling_parameters() -> None:
     assert with_fields("kimi-k2-0905-preview", temperature=0.6).chat["temperature"] == 0.6
 
 
-@pytest.mark.parametrize(("effort", "sent"), [("low", "low"), ("medium", "high"), ("xhigh", "max")])
-def test_k3_gets_an_effort_it_knows(effort: str, sent: str) -> None:
-    made = with_fields("kimi-k3", reasoning={"effort": effort})
-    assert made.chat["reasoning_effort"] == sent
-    assert bool(made.notes) == (effort != sent)
-
-
 @pytest.mark.parametrize(
     ("model", "family"),
     [

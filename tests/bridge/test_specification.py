@@ -4,7 +4,8 @@ Four documents describe what Responses clients expect: the tool call format of a
 gateway, its guide to the whole stream, a mapping of the stream to an editor's parts,
 and a developer's guide to streamed function calls.  They disagree with one another
 and in places with every client.  Each claim is shown to hold, in the dialect that is
-made for it where it needs one, or the choice made instead is asserted.
+made for it where it needs one, or the choice made instead is asserted.  What each stream
+must be by its grammar is not said again.
 """
 
 from __future__ import annotations
@@ -64,27 +65,6 @@ class TestToolCallFormat:
         assert item["type"] == "function_call"
         assert (item["status"], item["arguments"], item["name"]) == ("in_progress", "", "echo")
 
-    def test_argument_deltas_are_the_pieces_of_the_upstream(self) -> None:
-        deltas = [event["delta"] for event in events_of(TOOL_TURN, CODEX) if "delta" in event]
-        assert deltas == ['{"command": ', '["echo",', '"hello"]}']
-
-    def test_done_and_the_items_carry_the_full_arguments(self) -> None:
-        events = events_of(TOOL_TURN, CODEX)
-        done = next(e for e in events if e["type"].endswith("arguments.done"))
-        item = next(e["item"] for e in events if e["type"].endswith("item.done"))
-        assert done["arguments"] == item["arguments"] == ARGUMENTS
-        assert item["status"] == "completed"
-        assert events[-1]["response"]["output"] == [item]
-
-    def test_item_id_and_call_id_are_the_same_in_all_events(self) -> None:
-        events = events_of(TOOL_TURN, CODEX)
-        items = [event["item"] for event in events if "item" in event]
-        items += events[-1]["response"]["output"]
-        ids = {item["id"] for item in items} | {e["item_id"] for e in events if "item_id" in e}
-        assert len(ids) == 1
-        assert {item["call_id"] for item in items} == {"call_1"}
-        assert {item["type"] for item in items} == {"function_call"}
-
     def test_required_action_holds_the_calls_and_comes_before_completed(self) -> None:
         *_, required, completed = events_of(TOOL_TURN, CODEX)
         assert required["type"] == "response.required_action"
@@ -116,22 +96,11 @@ class TestToolCallFormat:
         assert "response.required_action" not in got.types
         assert got.response["status"] == "completed"
 
-    def test_numbers_count_every_event_pings_too(self) -> None:
-        reply = new_reply(Evidence(), CODEX)
-        frames = reply.open() + reply.heartbeat() + reply.heartbeat() + reply.close()
-        events = [json.loads(frame.data or b"") for frame in frames]
-        assert [event["sequence_number"] for event in events] == list(range(len(events)))
-        assert [event["type"] for event in events].count("ping") == 2
-
     @EVERY_DIALECT
     def test_reasoning_is_present_in_the_response_even_if_null(self, dialect: Dialect) -> None:
         for event in events_of(TOOL_TURN, dialect):
             if "response" in event:
                 assert event["response"]["reasoning"] == {"effort": None, "summary": None}
-
-    @EVERY_DIALECT
-    def test_tool_calls_have_no_content_parts(self, dialect: Dialect) -> None:
-        assert not [name for name in run(TOOL_TURN, dialect).types if "content_part" in name]
 
 
 class TestMappingToAnEditor:
@@ -175,21 +144,6 @@ class TestMappingToAnEditor:
         client = self.mapped([text("Let me "), text("see."), *TOOL_TURN])
         assert [part[0] for part in client.parts] == ["text", "text", "call"]
 
-    def test_choice_text_within_a_call_comes_after_it_and_is_not_mixed_in(self) -> None:
-        head, *rest = TOOL_TURN
-        client = self.mapped([text("Let me "), head, text("check that..."), *rest])
-        assert [part[:2] for part in client.parts] == [
-            ("text", "Let me "),
-            ("call", "gw-call_1"),
-            ("text", "check that..."),
-        ]
-
-    def test_choice_parallel_calls_are_not_interleaved(self) -> None:
-        types = short(run([*SHAPES["mixed"], *ended("tool_calls")], OPENRESPONSES).types)
-        one = ["output_item.added", "function_call_arguments.delta"]
-        one += ["function_call_arguments.done", "output_item.done"]
-        assert types == ["created", "in_progress", *one, *one, "completed"]
-
     def test_reasoning_is_reasoning_delta_and_done(self) -> None:
         values = [chunk({"reasoning_content": "why"}), *TEXT_TURN]
         types = run(values, OPENRESPONSES).types
@@ -215,17 +169,6 @@ class TestMappingToAnEditor:
     def test_choice_reasoning_summary_delta_is_in_no_dialect(self, dialect: Dialect) -> None:
         values = [chunk({"reasoning_content": "why"}), *TEXT_TURN]
         assert not [t for t in run(values, dialect).types if "reasoning_summary." in t]
-
-    def test_refusals_failures_and_short_answers_have_their_events(self) -> None:
-        assert "response.refusal.done" in run([chunk({"refusal": "no"}), *ended()]).types
-        assert run([text("a"), *ended("length")]).types[-1] == "response.incomplete"
-        lost = {"error": {"message": "lost"}}
-        assert run([text("a"), lost]).types[-2:] == ["error", "response.failed"]
-
-    def test_annotations_have_their_event(self) -> None:
-        element = {"type": "url_citation", "url_citation": {"url": "u", "title": "t"}}
-        types = run([chunk({"content": "a", "annotations": [element]}), *ended()]).types
-        assert "response.output_text.annotation.added" in types
 
 
 class TestDevelopersGuide:
@@ -259,11 +202,6 @@ class TestDevelopersGuide:
         ]
         assert all(isinstance(json.loads(arguments), dict) for *_, arguments in executed)
 
-    def test_the_done_event_is_the_collected_arguments(self) -> None:
-        for values in (TOOL_TURN, [calls(call(0, "", name="echo")), *ended()]):
-            ((_, _, arguments),) = self.listened(values).executed
-            assert isinstance(json.loads(arguments), dict)
-
     def test_text_after_a_call_comes_before_completed(self) -> None:
         values = [*TOOL_TURN[:-2], text("Done."), *ended("tool_calls")]
         types = short(run(values, GUIDE).types)
@@ -292,61 +230,6 @@ class TestStreamGuide:
             "output_item.done",
             "completed",
         ]
-
-    @EVERY_DIALECT
-    def test_every_event_has_an_event_line_equal_to_its_type_and_a_number(
-        self, dialect: Dialect
-    ) -> None:
-        frames = [frame for frame in run(TEXT_TURN, dialect).frames if frame.data != b"[DONE]"]
-        for number, frame in enumerate(frames):
-            event = json.loads(frame.data or b"")
-            assert frame.raw.startswith(f"event: {event['type']}\n".encode())
-            assert event["sequence_number"] == number
-
-    @EVERY_DIALECT
-    def test_every_delta_and_done_event_has_the_item_id(self, dialect: Dialect) -> None:
-        values = [chunk({"reasoning_content": "why"}), text("so"), *TOOL_TURN]
-        for event in events_of(values, dialect):
-            if event["type"].endswith((".delta", ".done")) and "item" not in event:
-                assert event["item_id"]
-
-    def test_created_carries_the_whole_response_in_progress(self) -> None:
-        response = events_of(TEXT_TURN)[0]["response"]
-        assert (response["object"], response["status"]) == ("response", "in_progress")
-        assert response["reasoning"] == {"effort": None, "summary": None}
-
-    def test_the_added_item_is_an_empty_assistant_message(self) -> None:
-        item = events_of(TEXT_TURN)[2]["item"]
-        assert {name: item[name] for name in ("type", "status", "content", "role")} == {
-            "type": "message",
-            "status": "in_progress",
-            "content": [],
-            "role": "assistant",
-        }
-
-    def test_the_added_part_is_an_empty_text_with_empty_lists(self) -> None:
-        added = events_of(TEXT_TURN)[3]
-        assert added["part"] == {
-            "type": "output_text",
-            "text": "",
-            "annotations": [],
-            "logprobs": [],
-        }
-        assert (added["output_index"], added["content_index"]) == (0, 0)
-
-    def test_deltas_and_done_carry_logprobs_and_the_text(self) -> None:
-        events = events_of(TEXT_TURN)
-        deltas = [event for event in events if event["type"].endswith("text.delta")]
-        assert [event["delta"] for event in deltas] == ["Hello!", " How can I help?"]
-        assert all(event["logprobs"] == [] for event in deltas)
-        done = next(event for event in events if event["type"].endswith("text.done"))
-        assert (done["text"], done["logprobs"]) == ("Hello! How can I help?", [])
-
-    def test_completed_holds_the_whole_items(self) -> None:
-        response = events_of(TEXT_TURN)[-1]["response"]
-        assert response["status"] == "completed"
-        assert response["output"][0]["content"][0]["text"] == "Hello! How can I help?"
-        assert response["output"][0]["status"] == "completed"
 
     @pytest.mark.parametrize("dialect", [CODEX, GUIDE], ids=lambda dialect: dialect.name)
     def test_pings_keep_the_connection_alive(self, dialect: Dialect) -> None:

@@ -59,19 +59,26 @@ def exchanged(flow: Flow) -> Exchange:
     return exchange
 
 
-def test_how_often_a_host_leaks_is_told_at_the_end_and_of_saved_flows(
+def table(log: str) -> list[str]:
+    """The rows of the statistics in a log, without times."""
+    rows = log.rpartition("] flows ")[2].splitlines()[1:]
+    counted = [re.sub(r"first token p50 [\d.]+ s · ", "", " ".join(row.split())) for row in rows]
+    return [row for row in counted if "p50" not in row]
+
+
+def test_how_often_a_host_leaks_is_told_at_the_end_and_the_same_of_saved_flows(
     saved: Saved, tmp_path: Path
 ) -> None:
     for body in (LEAKING, "clean_text", LEAKING):
         saved.chat.ask(body)
     saved.chat.ask(LEAKING, path="/v1/responses", request=RESPONSES)
     assert len(saved.flows()) == 5, "with the question to the host, which is not counted"
-    told = "leaked 4 (4 kimi_k2)"
-    assert told in saved.proxy.log
+    told = table(saved.proxy.log)
+    assert "leaked 4 (4 kimi_k2)" in "\n".join(told)
     mitmdump = Path(sys.executable).with_name("mitmdump")
     command = [mitmdump, "-s", ADDON, "-nr", tmp_path / "flows", "--set", f"confdir={tmp_path}"]
     loaded = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert told in loaded.stdout
+    assert table(loaded.stdout) == told
     assert re.search(r"\bflows +4\n", loaded.stdout)
 
 

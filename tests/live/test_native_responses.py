@@ -104,26 +104,6 @@ def test_a_stream_that_ends_well_within_a_leaked_call_breaks_off(
 
 
 @pytest.mark.parametrize(
-    "where", ["host_reader:HostReader.read 9", "leaked_response:LeakedResponse.write 3"]
-)
-def test_after_a_fault_the_stream_passes_or_if_it_has_changed_breaks_off(
-    chat: Chat, where: str
-) -> None:
-    asked = request(FOLDER / LEAKING)
-    chat.ask(LEAKING, ";cut=event", path=PATH, request=asked)  # so that the host is known
-    chat.proxy.expected_tracebacks = 1
-    fault = f"dragoman.bridge.native.{where}"
-    headers = (("x-fault", fault),)
-    reply = chat.ask(LEAKING, ";cut=event", path=PATH, request=asked, headers=headers)
-    chat.proxy.wait_for_log("fault fired")
-    if where.startswith("leaked_response"):
-        assert not reply.complete
-        assert b"response.failed" not in reply.body and b"response.completed" not in reply.body
-    else:
-        assert (reply.complete, reply.body) == (True, fixture_bytes(LEAKING))
-
-
-@pytest.mark.parametrize(
     "asking",
     [
         ("openai_python.py", "responses.stream", "native_openai"),

@@ -120,6 +120,16 @@ def test_every_link_leads_somewhere() -> None:
             assert (page.parent / target).exists(), (page.name, target)
 
 
+def test_every_module_and_test_that_is_named_is_there() -> None:
+    tests = ROOT / "tests"
+    modules = [*(ROOT / "addon").rglob("*.py"), *tests.glob("*.py"), *tests.glob("[!c]*/**/*.py")]
+    for page in ("faults", "reading-the-code"):
+        text = (ROOT / "docs" / f"{page}.md").read_text()
+        named = set(re.findall(r"`(?:\w+/)*(test_\w+|\w+(?=\.py))", text))
+        assert len(named) > 10
+        assert [n for n in named if not any(m.name.startswith(n) for m in modules)] == []
+
+
 def test_every_target_that_is_named_is_one_of_the_makefile() -> None:
     named = {name for page in PAGES for name in TARGETS.findall((ROOT / page).read_text())}
     made = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)

@@ -157,30 +157,12 @@ def test_text_before_a_stall_arrives_before_it_ends(ask: Ask) -> None:
     assert_live(ask, stream, options, "early <b", "late")
 
 
-def test_text_before_a_section_arrives_before_it_ends(chat: Chat) -> None:
-    deltas = {"reasoning": "early"}, {"reasoning": SECTION}, {"reasoning": "<|tool_call_end|>"}
-    assert_live(chat.ask, *stalling(*deltas, at="<|tool_calls_section"), "early", '"bash"')
-
-
-def test_a_call_starts_as_soon_as_its_header_is_there(chat: Chat) -> None:
-    deltas = [{"content": SECTION + ARGUMENTS}, {"content": ' {"command": "late"}'}]
-    assert_live(chat.ask, *stalling(*deltas, at=' {\\"command'), '"name":"bash"', "late")
-
-
 def test_arguments_arrive_as_they_come(ask: Ask) -> None:
     deltas = [
         {"content": SECTION + ARGUMENTS + '{"command": "early'},
         {"content": ' late"}<|tool_call_end|>'},
     ]
     assert_live(ask, *stalling(*deltas, at=" late"), "early", " late")
-
-
-def test_a_call_ends_with_its_last_argument(chat: Chat) -> None:
-    deltas = [
-        {"content": SECTION + ARGUMENTS + '{"command": "early"}'},
-        {"content": "<|tool_call_end|><|tool_calls_section_end|>late"},
-    ]
-    assert_live(chat.ask, *stalling(*deltas, at="<|tool_call_end"), 'early\\"}', "late")
 
 
 def test_a_cut_event_is_sent_when_its_blank_line_is_there(chat: Chat) -> None:

@@ -121,26 +121,6 @@ def test_the_request_that_began_it_is_what_is_resumed(client: Client) -> None:
         assert exchange.json[name] == response[name]
 
 
-def test_an_output_may_be_anything_that_a_call_can_be_answered_with(client: Client) -> None:
-    parts = [{"type": "input_text", "text": "in parts"}]
-    deep: Any = 1
-    for _ in range(150):
-        deep = [deep]
-    dumped = json.dumps(deep)
-    for output, expected in (
-        (parts, "in parts"),
-        ("", ""),
-        (None, ""),
-        ({"output": "x"}, "x"),
-        (5, "5"),
-        (deep, dumped),
-    ):
-        response = client.response(called("ls"), "Go.")
-        submitted = [{"tool_call_id": "functions.bash:0", "output": output}]
-        exchange = client.submit(said("Done."), response, submitted)
-        assert messages_of(exchange)[-1]["content"] == expected
-
-
 def test_custom_calls_are_answered_as_such(client: Client) -> None:
     arguments = json.dumps({"input": "text"})
     call = {"index": 0, "id": "c1", "function": {"name": "apply", "arguments": arguments}}

@@ -231,8 +231,8 @@ class Dragoman:
         if response is None or not self._decisions.at_missing(flow, response):
             return
         flow.response = None
-        if (record := recorder_of(flow)) is not None and record.uncured is not None:
-            set_json(flow.request, record.uncured)
+        if (record := recorder_of(flow)) is not None and record.client_request is not None:
+            set_json(flow.request, record.client_request.body)
         await self._requests.send(flow, self._decisions.of(flow), self._decisions.settings)
 
     async def dragoman_keep(self, flow: http.HTTPFlow) -> None:

@@ -34,7 +34,7 @@ from ..body_clues import MAX_ERROR
 from ..content_decoding import DecodingError
 from ..http_headers import body_of, request_body, request_value, set_json
 from ..observe.monitor import FlowMonitor, name_of
-from ..observe.recorder import recorder_of
+from ..observe.recorder import ClientRequest, recorder_of
 from ..options import Settings
 from ..response_owner import asker_of
 from ..routes import Route, route_of
@@ -140,7 +140,7 @@ class CureFlow:
     ) -> None:
         set_json(flow.request, body)
         record = recorder_of(flow) or self._monitor.of(flow, "watch")
-        record.sent_another(received)
+        record.client_request = ClientRequest(received)
         for (what, detail), count in evidence.notes.items():
             record.evidence.note(f"{CURED} {what}", detail, count)
         record.evidence.request_left()

@@ -61,14 +61,11 @@ class FlowMonitor:
         model: str = "",
         client_request: ClientRequest | None = None,
     ) -> FlowRecorder:
+        keep = self.keep
         record = FlowRecorder(
-            flow,
-            job,
-            evidence=evidence,
-            keep=self.keep,
-            model=model,
-            client_request=client_request,
+            flow, job, evidence=evidence, keep=keep, client_request=client_request
         )
+        record.model = model
         self._sign(flow, record, TurnFacts())
         if watched_by_somebody():
             show(flow)

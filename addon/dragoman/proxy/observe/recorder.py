@@ -39,14 +39,14 @@ _running: WeakKeyDictionary[Flow, FlowRecorder] = WeakKeyDictionary()
 
 @dataclass(frozen=True, slots=True)
 class ClientRequest:
-    """What the client of a bridged flow sent, kept with the flow, whose own request is the
-    upstream's: so a replay of the flow is bridged again."""
+    """What the client sent, where the upstream was sent something else.  It is kept with the flow,
+    whose own request is the upstream's: so a replay of a bridged flow is bridged again."""
 
     body: bytes
     """Without content encoding."""
-    path: str
-    """With its query."""
-    dialect: str
+    path: str = ""
+    """With its query; empty, as the dialect, if the request was only cured."""
+    dialect: str = ""
     resumes: bytes = b""
     """Where the body is the outputs of tools that are submitted to a stored response: the request,
     without its input, that this response answers."""
@@ -60,14 +60,12 @@ class FlowRecorder:
         *,
         evidence: Evidence,
         keep: int,
-        model: str = "",
         client_request: ClientRequest | None = None,
     ) -> None:
-        """`keep` is how many bytes are kept of each side of the reply, `model` is the one
-        asked for if known, `client_request` what the client sent where the upstream was
-        sent something else."""
+        """`keep` is how many bytes are kept of each side of the reply."""
         self.job = job
-        self.model = model
+        self.model = ""
+        """The one asked for, if known."""
         self.signed: list[str] = _sound(flow.metadata.get(KEY)).get("signed", ["", ""])
         """The comment and the mark last put on the flow, perhaps in an earlier run."""
         self.answered_here = False
@@ -80,15 +78,9 @@ class FlowRecorder:
         self.streamed = False
         self.began = flow.request.timestamp_end or flow.request.timestamp_start
         self.reply = ReplyLog(keep, self.began)
-        self._client_request = client_request
-        self.uncured: bytes | None = None
-        """The body that the client sent, where the request was cured."""
+        self.client_request = client_request
         flow.metadata[KEY] = {"job": job, **self._request_fields}
         _running[flow] = self
-
-    def sent_another(self, client_request: bytes) -> None:
-        """The request was cured: the upstream was sent something else than this."""
-        self.uncured = client_request
 
     def kept(self) -> dict[str, Any]:
         """What the flow's metadata has of the record when it has ended; at any time."""
@@ -124,11 +116,11 @@ class FlowRecorder:
     @property
     def _request_fields(self) -> dict[str, Any]:
         """What the flow's metadata has from the start: the client's request."""
-        sent = self._client_request
+        sent = self.client_request
         if sent is None:
-            return {} if self.uncured is None else {"request": self.uncured}
-        resumes = {"resumes": sent.resumes} if sent.resumes else {}
-        return {"request": sent.body, "path": sent.path, "dialect": sent.dialect, **resumes}
+            return {}
+        others = {"path": sent.path, "dialect": sent.dialect, "resumes": sent.resumes}
+        return {"request": sent.body} | {name: text for name, text in others.items() if text}
 
     @property
     def _is_unchanged(self) -> bool:

@@ -67,6 +67,7 @@ def _count(flow: http.HTTPFlow, stats: Stats, policy: Policy) -> None:
     if exchange is None:
         return
     turn, times = exchange.facts, exchange.timing
+    asked = model_asked(exchange.upstream_request)
     first = turn.upstream.first_token
     stats.add(
         turn,
@@ -74,7 +75,7 @@ def _count(flow: http.HTTPFlow, stats: Stats, policy: Policy) -> None:
         exchange.outcome_by(turn),
         job=exchange.job,
         host=host_of(flow.request),
-        model=model_asked(exchange.upstream_request),
+        model=asked if exchange.job == "bridge" else turn.model or asked,
         streamed=times is not None,
         has_tools=bool(exchange.has_tools),
         times={
