@@ -196,6 +196,14 @@ def test_events_without_id_and_index_are_of_the_latest_item(size: int) -> None:
     assert b"<|" not in out
 
 
+def test_a_refusal_is_not_read() -> None:
+    said = json.dumps(OPENAI.events([("text", cut(SECTION, 5))]))
+    for name in ("response.output_text.", '"type": "output_text"', '"text":'):
+        said = said.replace(name, name.replace("output_text", "refusal").replace("text", "refusal"))
+    stream = written(json.loads(said))
+    assert b"response.refusal.delta" in stream and repaired(stream) == stream
+
+
 def test_a_refusal_beside_a_leak_is_sent_once() -> None:
     where = {"item_id": "msg_0", "output_index": 0}
     item: Json = {"id": "msg_0", "type": "message", "role": "assistant", "content": []}

@@ -111,10 +111,6 @@ class MessagesStreamRepair(NativeRepair):
         return self._reader.index_of(event) is not None and api.text_in(event) is None
 
     def _read(self, waiting: Waiting) -> None:
-        event = waiting.event or {}
-        text = api.text_in(event) if event.get("type") == api.BLOCK_DELTA else None
-        if text is not None and text[1]:
-            waiting.frame.only = "text" if text[0] == "text" else "reasoning", text[1]
         super()._read(waiting)
         self._wordless += self._wordless > 0
         for said in waiting.said:
@@ -126,7 +122,7 @@ class MessagesStreamRepair(NativeRepair):
                 self._wordless = 0
         waiting.lasts = 0 < self._wordless <= MAX_WORDLESS
 
-    def _hear(self, said: Said, waiting: Waiting) -> None:
+    def _hear(self, said: Said, waiting: Waiting, *, alone: bool = False) -> None:
         if isinstance(said, ItemAdded) and said.item.get("type") == api.CALL:
             name = self._tools.of_native(string(said.item.get("name")))
             if name is not None:
@@ -134,7 +130,7 @@ class MessagesStreamRepair(NativeRepair):
                 said = ItemAdded(said.index, {**said.item, "name": name})
                 if self._client is None:
                     self._write_by(self._message)
-        super()._hear(said, waiting)
+        super()._hear(said, waiting, alone=alone)
 
     def _reading(self, _: HostText) -> tuple[DeclaredTools, str, ActiveFormats]:
         if self._model is None:

@@ -24,6 +24,7 @@ from ...repair.declared_tools import DeclaredTools
 from ...repair.events import Arguments, LeftAsText, ScanEvent, Text
 from ...repair.formats.active import ActiveFormats
 from ...repair.formats.json_alone import JSON_ALONE
+from ...repair.pipeline import StreamRepair
 from ...repair.policy import Policy, note_piece
 from ...repair.scan_state import ReplyCounts
 from ...repair.scanner import Scanner
@@ -78,8 +79,8 @@ class Waiting:
     """Where what is scanned ends with it, if some of that is its own."""
 
 
-class NativeRepair(ABC):
-    """Repairs one stream (see `StreamRepair`).  `now` (seconds) is the time of its last event, if
+class NativeRepair(StreamRepair, ABC):
+    """Repairs one stream.  `now` (seconds) is the time of its last event, if
     that is ours, and is used for ids."""
 
     def __init__(self, host: Host, policy: Policy, evidence: Evidence, now: int) -> None:
@@ -131,7 +132,7 @@ class NativeRepair(ABC):
         """What writes from now on: the first call is in `text`, and the client has not received
         what is `unsent`."""
 
-    def _pass(self, waiting: Waiting) -> None:  # noqa: B027
+    def _pass(self, waiting: Waiting) -> None:
         """This leaves as it came."""
 
     # The interface of `StreamRepair`
@@ -208,7 +209,7 @@ class NativeRepair(ABC):
     def _read(self, waiting: Waiting) -> None:
         event = waiting.event
         if event is not None and (delta := self._host.continued(event)) is not None:
-            self._scan(delta, waiting, alone=True)
+            self._hear(delta, waiting, alone=True)
         else:
             if (end := self._end_with(waiting)) is not None:
                 self._end_all(end)
@@ -219,9 +220,13 @@ class NativeRepair(ABC):
                 self._client.pass_on(waiting.frame)
         waiting.read = True
 
-    def _hear(self, said: Said, waiting: Waiting) -> None:
+    def _hear(self, said: Said, waiting: Waiting, *, alone: bool = False) -> None:
+        """`alone`: the frame says nothing else."""
         if isinstance(said, TextDelta) and said.text.part.type != "refusal":
-            self._scan(said, waiting)
+            if alone:
+                thinks = said.text.part.item == "reasoning"
+                waiting.frame.only = "reasoning" if thinks else "text", said.delta
+            self._scan(said, waiting, alone=alone)
             return
         if isinstance(said, ItemAdded):
             for index in list(self._texts):
@@ -236,8 +241,7 @@ class NativeRepair(ABC):
 
     # The texts that are scanned
 
-    def _scan(self, said: TextDelta, waiting: Waiting, *, alone: bool = False) -> None:
-        """`alone`: the frame says nothing else."""
+    def _scan(self, said: TextDelta, waiting: Waiting, *, alone: bool) -> None:
         text, delta = said.text, said.delta
         scanned = self._texts.get(text.index)
         if scanned is None or scanned.text is not text:
