@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.wire import sse
-from dragoman.wire.sse import Frame, FrameSplitter, encode, is_event_stream
+from dragoman.wire.sse import Frame, FrameSplitter, encode, encode_chunk, is_event_stream
 
 streams = st.lists(
     st.sampled_from(
@@ -91,7 +91,7 @@ def test_an_oversize_frame_is_handed_on_in_pieces_and_the_next_one_is_whole() ->
 def test_encoded_frames_use_lf_and_put_data_last() -> None:
     assert encode(b"{}", event="ping").raw == b"event: ping\ndata: {}\n\n"
     other = Frame(b"id: 1\r\ndata: x\r\n: c\r\n\r\n").other_lines
-    assert encode(b"{}", other_lines=other).raw == b"id: 1\n: c\ndata: {}\n\n"
+    assert encode_chunk({}, other).raw == b"id: 1\n: c\ndata: {}\n\n"
 
 
 BOM = b"\xef\xbb\xbf"
@@ -169,10 +169,10 @@ def test_a_fault_within_a_piece_leaves_what_was_held_before(
     splitter = FrameSplitter()
     assert splitter.feed(b"data: be") == []
 
-    def fault(_: bytes) -> list[bytes]:
+    def fault(_: bytes) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(sse, "raw_frames", fault)
+    monkeypatch.setattr(sse, "frames_in", fault)
     with pytest.raises(MemoryError):
         splitter.feed(b"gun, and ended\n\n")
     assert [frame.raw for frame in splitter.close()] == [b"data: be"]

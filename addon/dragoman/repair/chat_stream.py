@@ -14,12 +14,11 @@ from typing import Any
 from ..notes import Evidence
 from ..wire.chat_calls import CallDelta
 from ..wire.chat_delta import NOT_ONLY, lone_text
-from ..wire.chat_end import error_frame
 from ..wire.chat_text import CONTENT, Passage
 from ..wire.errors import read_error
 from ..wire.json_codec import Json, dumps, string
 from ..wire.same_frames import SameFrames, with_arguments
-from ..wire.sse import BLANK_LINE_ENDS, HEARTBEAT, Document, Frame, Only, encode_chunk
+from ..wire.sse import BLANK_LINE_ENDS, Document, Frame, Only, encode_chunk
 from .call_builder import more_arguments
 from .declared_tools import DeclaredTools
 from .events import ScanEvent
@@ -33,6 +32,7 @@ from .frame_queue import (
     with_delta,
     without_text_of,
 )
+from .pipeline import StreamRepair
 from .policy import Policy
 from .scanner import Scanner
 
@@ -40,13 +40,8 @@ MAX_MISSES = 16
 """Frames in a row that are not like the one before; after so many, none of the stream is."""
 
 
-class ChatStreamRepair:
-    """Repairs one stream (see `StreamRepair`).  `now` (seconds) is only used for call ids."""
-
-    unfinished = False
-    """A stream of this API says how it ends."""
-    heartbeat = HEARTBEAT
-    error = staticmethod(error_frame)
+class ChatStreamRepair(StreamRepair):
+    """Repairs one stream of chat completions.  `now` (seconds) is only used for call ids."""
 
     def __init__(self, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int) -> None:
         self._policy = policy
@@ -96,7 +91,7 @@ class ChatStreamRepair:
                     return out
         if text and choice is not None and self._fields and frame.raw.endswith(BLANK_LINE_ENDS):
             self._open_ended = False
-            queue.read_text(frame, choice, chunk, Passage(self._fields, text))
+            queue.read(frame, chunk, (choice, Passage(self._fields, text)))
         else:
             self._read(frame, frame.value if text else chunk)
         return self._give_up(queue.too_much) if queue.too_much else queue.leave()

@@ -122,22 +122,21 @@ ScanEvent = Text | CallStart | Arguments | CallEnd | Dropped | LeftAsText
 
 def joined(events: list[ScanEvent]) -> list[ScanEvent]:
     """The same with adjacent texts in one event, and adjacent arguments."""
-    runs: list[list[ScanEvent]] = []
+    runs: list[tuple[ScanEvent, list[str]]] = []
+    last: ScanEvent | None = None
     for event in events:
-        if runs and _continues(runs[-1][-1], event):
-            runs[-1].append(event)
-        else:
-            runs.append([event])
-    return [run[0] if len(run) == 1 else _in_one(run) for run in runs]
-
-
-def _continues(last: ScanEvent, event: ScanEvent) -> bool:
-    if isinstance(event, Text) and isinstance(last, Text):
-        same = (event.trailing, event.kind) == (last.trailing, last.kind)
-        return same and event.start == last.start + len(last.text)
-    return isinstance(event, Arguments) and isinstance(last, Arguments)
-
-
-def _in_one(run: list[ScanEvent]) -> ScanEvent:
-    text, first = "".join(each.text for each in run if isinstance(each, (Text, Arguments))), run[0]
-    return replace(first, text=text) if isinstance(first, (Text, Arguments)) else first
+        follows = isinstance(event, Arguments) and isinstance(last, Arguments)
+        if isinstance(event, Text) and isinstance(last, Text):
+            same = (event.trailing, event.kind) == (last.trailing, last.kind)
+            follows = same and event.start == last.start + len(last.text)
+        if not follows:
+            runs.append((event, []))
+        if isinstance(event, (Text, Arguments)):
+            runs[-1][1].append(event.text)
+        last = event
+    return [
+        replace(first, text="".join(texts))
+        if len(texts) > 1 and isinstance(first, (Text, Arguments))
+        else first
+        for first, texts in runs
+    ]

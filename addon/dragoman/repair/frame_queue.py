@@ -28,7 +28,6 @@ from ..wire.chat_end import is_whole
 from ..wire.chat_text import (
     CONTENT,
     Passage,
-    by_passage,
     passages,
     rewritten,
     text_of_fields,
@@ -153,11 +152,13 @@ class Choice:
             rest = piece.text[: waits - piece.start]
             (first or current).add(self.policy.fields_of(piece, self.fields), rest)
         for part in self._parts:
-            for received, text in by_passage(piece.start, piece.text, part.came):
-                begins_before = piece.start < part.came[0].begin
-                ends_after = piece.start + len(piece.text) > part.end
-                part.stays |= begins_before or ends_after or piece.kind is not None
-                part.add(self.policy.fields_of(piece, received), text)
+            begins_before = piece.start < part.came[0].begin
+            ends_after = piece.start + len(piece.text) > part.end
+            for passage in part.came:
+                begin = passage.begin - piece.start
+                if text := piece.text[max(0, begin) : max(0, begin + len(passage.text))]:
+                    part.stays |= begins_before or ends_after or piece.kind is not None
+                    part.add(self.policy.fields_of(piece, passage.fields), text)
 
 
 Left = tuple[tuple[str, ...], str] | Delta
@@ -331,22 +332,13 @@ class FrameQueue:
             self._choices[index] = choice
         return self._choices[index]
 
-    def read_text(self, frame: Frame, choice: Choice, chunk: Json, text: Passage) -> None:
-        """Read a frame that has one choice with one text, and nothing else (`lone_text`)."""
-        (value,) = chunk["choices"]
-        delta = value["delta"]
-        waiting = WaitingFrame(frame, chunk, says_more=bool(chunk.get("usage") or "role" in delta))
-        part = Part(waiting, choice, delta, finish=value.get("finish_reason"))
-        waiting.parts.append(part)
-        choice.read(part, [text])
-        choice.decide()
-        self.add(waiting)
-
-    def read(self, frame: Frame, chunk: Json) -> None:
-        """Read a frame with any choices."""
+    def read(self, frame: Frame, chunk: Json, alone: tuple[Choice, Passage] | None = None) -> None:
+        """Read a frame with any choices; or with one that has one text `alone` (`lone_text`), which
+        need not be that of this `chunk`."""
         waiting = WaitingFrame(frame, chunk)
         for position, value in enumerate(chunk["choices"]):
-            if (choice := self.choice_of(value, position)) is None:
+            choice = alone[0] if alone else self.choice_of(value, position)
+            if choice is None:
                 continue
             if len(frame.raw) <= MAX_METADATA:
                 choice.latest = {**chunk, "choices": [value]}
@@ -355,12 +347,12 @@ class FrameQueue:
             delta = message if whole else delta if isinstance(delta, dict) else {}
             part = Part(waiting, choice, delta, position, whole, value.get("finish_reason"))
             waiting.parts.append(part)
-            natives = array(delta.get("tool_calls"))
+            natives = [] if alone else array(delta.get("tool_calls"))
             if natives:
                 choice.called(part)
             if natives and whole:  # so is each of them, and what leaks may repeat one
                 part.natives = choice.natives.take_whole(natives)
-            choice.read(part, passages(delta))
+            choice.read(part, [alone[1]] if alone else passages(delta))
             if natives and not whole:
                 part.natives = choice.natives.take(natives)
                 self._beside += len(natives) - 1
@@ -371,6 +363,7 @@ class FrameQueue:
             if part.finish or whole:  # some hosts send "" for none
                 choice.finish(part, part.finish)
             choice.decide()
+            waiting.says_more = not alone or bool(chunk.get("usage") or "role" in delta)
         self.add(waiting)
 
     def add(self, waiting: WaitingFrame) -> None:

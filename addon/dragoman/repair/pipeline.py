@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
 
 from ..notes import Evidence
 from ..wire.body_form import BodyForm
@@ -19,55 +18,45 @@ from ..wire.reply_reader import TurnReader
 from ..wire.sse import BLANK_LINE_ENDS, DONE, HEARTBEAT, Frame, FrameSplitter, joined
 
 
-class StreamRepair(Protocol):
-    """The stage that repairs: of chat completions, `ChatStreamRepair`."""
-
-    def feed(self, frame: Frame) -> list[Frame]:
-        """Take a frame; returns those that may leave."""
+class StreamRepair:
+    """The stage that repairs the frames of a stream; this one changes nothing.  That of chat
+    completions is `ChatStreamRepair`."""
 
     @property
     def heartbeat(self) -> Frame:
         """What keeps the client waiting between two frames; it may have no bytes."""
-
-    def error(self, message: str) -> Frame:
-        """The last event of a reply that cannot be broken off."""
+        return HEARTBEAT
 
     @property
     def unfinished(self) -> bool:
         """Whether a call would be cut if the stream ended now, by an API whose streams need not
         say that they end."""
+        return False
+
+    def feed(self, frame: Frame) -> list[Frame]:
+        """The frames that may leave, once this has come."""
+        return [frame]
 
     def close(self) -> list[Frame]:
         """The stream has ended: what was held."""
-
-    def document(self, body: bytes) -> bytes:
-        """A reply that came whole, repaired; as it came if nothing in it needs that."""
+        return []
 
     def break_off(self) -> list[Frame]:
         """The upstream broke off: what was held."""
+        return []
 
     def unsent(self) -> list[Frame] | None:
         """After a fault: the frames that have not left, as they came; None if something has left
         that differs from what came."""
-
-
-class Untouched:
-    """The stage where nothing is repaired."""
-
-    unfinished = False
-    heartbeat = HEARTBEAT
-    error = staticmethod(error_frame)
-
-    def feed(self, frame: Frame) -> list[Frame]:
-        return [frame]
-
-    def close(self) -> list[Frame]:
         return []
 
     def document(self, body: bytes) -> bytes:
+        """A reply that came whole, repaired; as it came if nothing in it needs that."""
         return body
 
-    break_off = unsent = close
+    def error(self, message: str) -> Frame:
+        """The last event of a reply that cannot be broken off."""
+        return error_frame(message)
 
 
 class RepairPipeline:

@@ -13,8 +13,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from ..wire.json_codec import Json, array
-from ..wire.json_schema import PARTS, TYPES, is_of, parts_of, strings
+from ..wire.json_codec import Json, array, string
+from ..wire.json_schema import PARTS, TYPES, is_of, listed, parts_of, strings
 
 MAX_DEPTH = 64
 """Nesting of schema and value beyond which nothing is accepted."""
@@ -72,22 +72,24 @@ def accepts(schema: object, value: object, steps: Steps, depth: int = 0) -> bool
         return schema is not False
     if depth > MAX_DEPTH:
         return False
-    choices = schema.get("enum")
-    return (
-        _accepts_type(schema.get("type"), value)
-        and (not isinstance(choices, list) or steps.enumerated(choices, value))
-        and ("const" not in schema or _same(schema["const"], value))
-        and (not isinstance(value, dict) or _accepts_object(schema, value, steps, depth))
-        and (
-            not isinstance(value, list) or _accepts_items(schema.get("items"), value, steps, depth)
-        )
+    choices, items = schema.get("enum"), schema.get("items")
+    types = [name for name in map(string, listed(schema.get("type"))[:8]) if name in TYPES]
+    if types and not any(is_of(value, name) for name in types):
+        return False
+    if isinstance(choices, list) and not steps.enumerated(choices, value):
+        return False
+    if "const" in schema and not _same(schema["const"], value):
+        return False
+    if isinstance(value, list) and isinstance(items, dict):
+        return all(accepts(items, item, steps, depth + 1) for item in value)
+    if not isinstance(value, dict):
+        return True
+    declared, others = properties(schema), schema.get("additionalProperties", True)
+    steps.take(len(array(schema.get("required"))) // 8)
+    return all(name in value for name in required(schema)) and all(
+        accepts(declared.get(name, others), member, steps, depth + 1)
+        for name, member in value.items()
     )
-
-
-def _accepts_type(declared: object, value: object) -> bool:
-    names = declared if isinstance(declared, list) else [declared]
-    types = [name for name in names[:8] if isinstance(name, str) and name in TYPES]
-    return not types or any(is_of(value, name) for name in types)
 
 
 def _kind(value: object) -> bool:
@@ -97,25 +99,6 @@ def _kind(value: object) -> bool:
 
 def _same(one: object, other: object) -> bool:
     return _kind(one) is _kind(other) and one == other
-
-
-def _accepts_object(
-    schema: dict[str, Any], value: dict[str, Any], steps: Steps, depth: int
-) -> bool:
-    declared, others = properties(schema), schema.get("additionalProperties", True)
-    steps.take(len(array(schema.get("required"))) // 8)
-    if any(name not in value for name in required(schema)):
-        return False
-    return all(
-        accepts(declared.get(name, others), member, steps, depth + 1)
-        for name, member in value.items()
-    )
-
-
-def _accepts_items(items: object, value: list[Any], steps: Steps, depth: int) -> bool:
-    return not isinstance(items, dict) or all(
-        accepts(items, item, steps, depth + 1) for item in value
-    )
 
 
 _MAX_PARTS = 100

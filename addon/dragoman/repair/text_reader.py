@@ -119,19 +119,24 @@ class TextReader:
             quotation = None if after_call else code.quotation()
             quoted: bool | None = False
             if quotation is not None:
-                too_many = marker.alone or self.quoted >= MAX_QUOTED
-                quoted = too_many if opens_call else self._is_quoted(marker, quotation)
+                after = self.buffer[marker.end : marker.end + AFTER_LIMIT]
+                ended = self.ended or len(after) == AFTER_LIMIT
+                if opens_call:
+                    quoted = marker.alone or self.quoted >= MAX_QUOTED
+                else:
+                    quoted = quotation.quotes_line or quotation.holds(after, ended=ended)
             if quoted is None:
                 return None
             if quoted:
                 self._leave(marker, QUOTED)
-            elif opens_call:
+                continue
+            if self.channel is not None and self.channel.format is marker.format:
+                self.channel = None
+            if opens_call:
                 return marker, header, self._candidate(marker, rule, quotation, is_open=is_open)
-            elif marker.kind:
-                self._begin_channel(marker, rule)
-            else:
-                self._end_channel(marker)
-                self._drop(marker, rule, "stray")
+            dropped = self._drop(marker, rule, "channel marker" if marker.kind else "stray")
+            if marker.kind and dropped:
+                self.channel = marker
         return None
 
     def _find(self) -> MarkerMatch | None:
@@ -140,32 +145,20 @@ class TextReader:
             return None
         state, buffer = self._state, self.buffer
         marker = state.find(buffer)
-        alone = self._all_of_text(buffer) if self.fresh else None
-        if alone is not None and (marker is None or alone.start < marker.start):
-            marker = alone
+        if self.fresh and JSON_ALONE in state.formats:
+            begins = not (state.called or state.code.tail.strip())
+            alone = JSON_ALONE.at_start(buffer) if begins else None
+            if alone is not None and (marker is None or alone.start < marker.start):
+                marker = alone
         end = marker.start if marker else len(buffer) - state.formats.unfinished(buffer)
         if marker is None and not self._must_wait(buffer[:end]):
             self.give(end)
         return marker
 
-    def _all_of_text(self, buffer: str) -> MarkerMatch | None:
-        """Where a call begins, if all of this text, of which nothing has left, may be one."""
-        state = self._state
-        begins = JSON_ALONE in state.formats and not (state.called or state.code.tail.strip())
-        return JSON_ALONE.at_start(buffer) if begins else None
-
-    def _is_quoted(self, marker: MarkerMatch, quotation: Quotation) -> bool | None:
-        """Whether a marker that begins no call is quoted; None if more text decides."""
-        after = self.buffer[marker.end : marker.end + AFTER_LIMIT]
-        ended = self.ended or len(after) == AFTER_LIMIT
-        return quotation.quotes_line or quotation.holds(after, ended=ended)
-
     def _candidate(
         self, marker: MarkerMatch, rule: CallRule, quotation: Quotation | None, *, is_open: bool
     ) -> Candidate:
         """What the text before a marker says of a section that begins there."""
-        if self.channel is not None:
-            self._end_channel(marker)
         in_element = quotation is not None and quotation.in_element
         in_code = is_open or (rule.quoted_last and in_element)
         may_be, before = None if is_open else quotation, self.buffer[: marker.start]
@@ -219,15 +212,6 @@ class TextReader:
             self._state.give_up_all()
         if marker.opens_call or marker.within_call:
             self._state.begin_is_text.add(marker.format)
-
-    def _begin_channel(self, marker: MarkerMatch, rule: CallRule) -> None:
-        """The text that comes is of a kind of its own."""
-        if self._drop(marker, rule, "channel marker"):
-            self.channel = marker
-
-    def _end_channel(self, marker: MarkerMatch) -> None:
-        if self.channel is not None and self.channel.format is marker.format:
-            self.channel = None
 
     def _drop(self, marker: MarkerMatch, rule: CallRule, what: str) -> bool:
         """Whether a marker that begins no call is taken out; else it is text."""

@@ -7,7 +7,7 @@ alike.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,18 +32,6 @@ class Passage:
     text: str
     begin: int = 0
     """Its offset in the text of its choice."""
-
-
-def by_passage(
-    start: int, text: str, passages: Sequence[Passage]
-) -> list[tuple[tuple[str, ...], str]]:
-    """`text`, which begins at offset `start`, by the passages it came from, with their fields."""
-    found = []
-    for passage in passages:
-        begin = passage.begin - start
-        if part := text[max(0, begin) : max(0, begin + len(passage.text))]:
-            found.append((passage.fields, part))
-    return found
 
 
 def passages(delta: dict[str, Any]) -> list[Passage]:

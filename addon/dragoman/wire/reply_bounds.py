@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from .json_codec import Json, NotJson, array, has_more_values, loads, objects
+from .json_codec import Json, NotJson, has_more_values, loads, marks_in, objects
 
 MAX_VALUES = 200_000
 """JSON values: the log probabilities of 20,000 tokens."""
 MAX_PARTS = 1_000
 """Choices, and what a list in a message of one holds: calls, parts, sources; items or blocks of
 other APIs, and their parts.  No client runs as many calls."""
-_PART = 2
-"""Bytes of a part, at least."""
 _HOLDERS = ("response", "message", "delta", "item", "part")
 _LISTS = (
     *("choices", "content", "tool_calls", "reasoning_details", "thinking", "annotations"),
@@ -32,10 +30,11 @@ class TooMany(NotJson):
 def bounded(text: bytes) -> tuple[Any, str]:
     """The value of a reply or of an event; or none, and the bound that it exceeds.  Raises
     `NotJson`."""
-    if len(text) > MAX_VALUES and has_more_values(text, MAX_VALUES):
+    marks = marks_in(text) if len(text) > MAX_PARTS else 0  # one before each value, at least
+    if marks > MAX_VALUES and has_more_values(text, MAX_VALUES):
         return None, f"more than {MAX_VALUES:,} JSON values"
     value = loads(text)
-    if len(text) > _PART * MAX_PARTS and isinstance(value, dict) and _parts_in(value) > MAX_PARTS:
+    if marks > MAX_PARTS and isinstance(value, dict) and _parts_in(value) > MAX_PARTS:
         return None, f"more than {MAX_PARTS:,} calls or parts"
     return value, ""
 
@@ -43,10 +42,12 @@ def bounded(text: bytes) -> tuple[Any, str]:
 def _parts_in(value: Json) -> int:
     count, holders = 0, [value]
     for holder in holders:  # more are found in each
-        holders += objects([holder.get(name) for name in _HOLDERS])
-        for members in map(array, map(holder.get, _LISTS)):
-            count += len(members)
-            if count > MAX_PARTS:
-                return count
-            holders += objects(members)
+        for name, member in holder.items():
+            if name in _HOLDERS and isinstance(member, dict):
+                holders.append(member)
+            elif name in _LISTS and isinstance(member, list):
+                count += len(member)
+                if count > MAX_PARTS:
+                    return count
+                holders += objects(member)
     return count

@@ -20,7 +20,7 @@ from .chat_calls import Call, CallAssembler, CallDelta, elements, read_delta
 from .chat_delta import choices, lone_text, texts
 from .chat_text import reasoning
 from .errors import ErrorObject, read_error, unlisted
-from .json_codec import Json, NotJson, dumps, objects, string
+from .json_codec import Json, dumps, objects, string
 from .responses import DELTAS, is_event
 from .sse import Document, Frame, is_event_stream, split
 from .usage import Counts, counts, merged
@@ -73,6 +73,11 @@ class ChoiceTurn:
     def call_deltas(self) -> list[CallDelta]:
         """Each call as one delta."""
         return [CallDelta(None, call.id, call.name, call.arguments) for call in self.calls]
+
+    @property
+    def due(self) -> bool:
+        """Whether it has ended in calls, with thoughts that are kept, and has not been taken."""
+        return bool(self.ended and self.calls and self.thoughts and not self.taken)
 
     def think(self, text: str) -> None:
         self.size += len(text)
@@ -148,27 +153,36 @@ class ReplyReader:
         """A chunk, an event, or a whole reply; returns whether it ends a turn as above."""
         where = (value, value.get("response"), *objects(value.get("choices")))
         error = next(filter(None, map(read_error, where)), None)
-        usage, ends = counts(value), False
-        if messages.is_event(value):
-            ends = self._message_event(value)
-        elif messages.is_message(value):
-            for event in messages.events_of(value):
-                ends = self._message_event(event) or ends
+        usage, turns = counts(value), list[ChoiceTurn]()
+        known, is_message = True, messages.is_message(value)
+        if is_message or messages.is_event(value):
+            turns = [self._turn(0)]
+            for event in messages.events_of(value) if is_message else (value,):
+                self._message_event(event, turns[0])
         elif is_event(value):
+            known = string(value["type"]).startswith("response.")
             self._event(value)
         else:
-            ends = self._chunk(value)
+            known = isinstance(value.get("choices"), list)
+            turns = self._chunk(value)
         if usage is not None:
             self._usage, self._counted = merged(self._usage, usage), {}
         if error is not None or usage:
             self._error = error
-        self._parsed = self._parsed or bool(error) or is_llm(value)
-        return ends
+        self._parsed = self._parsed or bool(error) or known
+        return any(turn.due for turn in turns)
 
     def _token(self) -> None:
         """This frame has a token."""
         if self._first is None:
             self._first = self._size
+
+    def _say(self, text: str, *, answers: bool) -> None:
+        """This frame has a text, perhaps of the answer."""
+        if text:
+            self._token()
+        if answers and text.strip():
+            self._answered = self._answered or "text"
 
     # Of chat completions
 
@@ -177,19 +191,16 @@ class ReplyReader:
             self._choices[index] = ChoiceTurn()
         return self._choices[index]
 
-    def _chunk(self, value: Json) -> bool:
-        """Whether it ends a turn with calls that is kept."""
-        self._model = self._model or string(value.get("model"))
-        ends = False
+    def _chunk(self, value: Json) -> list[ChoiceTurn]:
+        """Returns the turns that it continues."""
+        self._model, turns = self._model or string(value.get("model")), []
         for choice in choices(value):
             turn = self._turn(choice.index)
-            said = texts(choice.delta)
-            if not self._answered and any(t.strip() for k, t in said if k != "reasoning"):
-                self._answered = "text"
+            turns.append(turn)
             if self._keeps and (text := reasoning(choice.delta)):
                 turn.think(text)
-            if said:
-                self._token()
+            for kind, text in texts(choice.delta):
+                self._say(text, answers=kind != "reasoning")
             for delta in map(read_delta, elements(choice.delta)):
                 if delta is not None:
                     self._token()
@@ -198,8 +209,7 @@ class ReplyReader:
                 turn.finish = string(reason) or turn.finish
                 self._error = None
             turn.ended = turn.ended or choice.whole or bool(reason)
-            ends = ends or bool(turn.ended and turn.calls and turn.thoughts and not turn.taken)
-        return ends
+        return turns
 
     def turns(self, *, last: bool = False) -> list[ChoiceTurn]:
         """The turns with calls and thoughts that have ended since the last time; `last`: the reply
@@ -211,9 +221,7 @@ class ReplyReader:
 
     # Of the Messages API
 
-    def _message_event(self, event: Json) -> bool:
-        """As `_chunk`."""
-        turn = self._turn(0)
+    def _message_event(self, event: Json, turn: ChoiceTurn) -> None:
         begun, index = messages.block_begun(event), messages.index_of(event)
         if isinstance(message := event.get("message"), dict):
             self._model = string(message.get("model")) or self._model
@@ -226,27 +234,21 @@ class ReplyReader:
         elif (arguments := messages.arguments_in(event)) and self._in_call:
             call = CallDelta(index, "", "", arguments)
         kind, text = messages.text_in(event) or ("", "")
-        if kind == "text" and text.strip():
-            self._answered = "text"
-        elif kind == "thinking" and self._keeps:
+        self._say(text, answers=kind == "text")
+        if kind == "thinking" and self._keeps:
             turn.think(text)
         if call is not None:
             turn.call(call, whole=bool(call.name))
-        if call is not None or text:
             self._token()
         if reason := messages.stop_reason_in(event):
             turn.finish, turn.ended, self._error = reason, True, None
-        return bool(reason and turn.calls and turn.thoughts and not turn.taken)
 
     # Of the Responses API
 
     def _event(self, event: Json) -> None:
         kind, delta = string(event.get("type")), event.get("delta")
         if isinstance(delta, str) and (text := DELTAS.get(kind)):
-            if text.kind in ("text", "refusal") and delta.strip():
-                self._answered = self._answered or "text"
-            if delta:
-                self._token()
+            self._say(delta, answers=text.kind in ("text", "refusal"))
         elif isinstance(item := event.get("item"), dict) and kind.startswith(_OUTPUT_ITEM):
             index, item_id = event.get("output_index"), string(item.get("id"))
             self._items[index if type(index) is int else item_id] = call_fields(item)
@@ -262,7 +264,6 @@ class ReplyReader:
     def _response(self, response: Json) -> None:
         """A snapshot; its output counts for items without events."""
         self._model = string(response.get("model")) or self._model
-        self._usage = counts(response) or self._usage
         self._status = finish_of(response) or self._status
         for index, item in enumerate(objects(response.get("output"))):
             if string(item.get("id")) not in self._item_ids:
@@ -274,33 +275,24 @@ class ReplyReader:
         if kind == "compaction":
             self._answered = self._answered or kind
         elif kind != "reasoning" and not kind.endswith("_call"):
-            content = item.get("content")
-            said = [content] if isinstance(content, str) else []
-            for part in objects(content):
-                said += [string(part.get("text")), string(part.get("refusal"))]
-            if any(text and not text.isspace() for text in said):
-                self._answered = self._answered or "text"
+            for part in messages.blocks_of(item):
+                if (string(part.get("text")) + string(part.get("refusal"))).strip():
+                    self._answered = self._answered or "text"
 
     # A whole reply
 
     def document(self, body: bytes) -> None:
         """A body that is no event stream."""
-        try:
-            value = unlisted(Document(body).value) if len(body) <= MAX_WHOLE else None
-        except NotJson:
-            return
+        value = unlisted(Document(body).json) if len(body) <= MAX_WHOLE else None
         if isinstance(value, dict):
             self._size = len(body)
             self.reply(value)
 
     def reply(self, value: Json) -> None:
         """The value of a whole reply."""
-        if value.get("object") == "response" or isinstance(value.get("output"), list):
-            self._response(value)
-            self._error, self._parsed = read_error(value), True
-        else:
-            self._value(value)
-            self._parsed = bool(self._error or self._choices)
+        whole = value.get("object") == "response" or isinstance(value.get("output"), list)
+        self._value({"type": "response.completed", "response": value} if whole else value)
+        self._parsed = whole or bool(self._error or self._choices)
         self._first = self._size
 
     # What was read
@@ -410,16 +402,6 @@ def read_reply(body: bytes, tail: bytes = b"", *, keeps: bool = False) -> ReplyR
     for frame in split(rest[start + 2 :] if start >= 0 else rest[-TAIL:]):
         reader.frame(frame)
     return reader
-
-
-def is_llm(value: Json) -> bool:
-    return (
-        isinstance(value.get("choices"), list)
-        or value.get("object") == "response"
-        or string(value.get("type")).startswith("response.")
-        or messages.is_event(value)
-        or messages.is_message(value)
-    )
 
 
 def finish_of(response: Json) -> str:

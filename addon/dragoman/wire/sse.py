@@ -12,7 +12,6 @@ removed, several ``data`` lines are joined by LF.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -160,10 +159,10 @@ def _without_bom(raw: bytes) -> bytes:
     return raw.removeprefix(b"\n").removeprefix(_BOM)
 
 
-def encode(*data: bytes, event: str = "", other_lines: bytes = b"") -> Frame:
-    """A frame that carries `data`, in pieces (no line end may be in them), LF line ends."""
+def encode(data: bytes, *, event: str = "") -> Frame:
+    """A frame that carries `data`, which has no line end."""
     head = b"event: " + event.encode() + b"\n" if event else b""
-    return Frame(b"".join((head, other_lines, b"data: ", *data, b"\n\n")))
+    return Frame(b"".join((head, b"data: ", data, b"\n\n")))
 
 
 def encode_chunk(value: Any, other_lines: bytes = b"") -> Frame:
@@ -202,18 +201,13 @@ def split(stream: bytes, max_frame: int = MAX_FRAME) -> Iterator[Frame]:
     yield from splitter.close()
 
 
-def raw_frames(data: bytes) -> list[bytes]:
-    """The bytes of all frames, and of the beginning of one, which may be empty."""
-    if CR in data:
-        ends = [blank.end() for blank in _BLANK_LINE.finditer(data)]
-        return [data[start:end] for start, end in itertools.pairwise((0, *ends, len(data)))]
-    # Hardly any host sends a CR, and this is much faster than an expression.
-    *frames, rest = data.split(b"\n\n")
-    return [*[frame + b"\n\n" for frame in frames], rest]
-
-
-def _with_empty_joined(data: bytes) -> tuple[list[Frame], bytes]:
-    """The frames of `data` and its rest; those that carry nothing and follow each other are one."""
+def frames_in(data: bytes) -> tuple[list[Frame], bytes]:
+    """The frames of `data`, and the beginning of one, which may be empty.  Of many short lines,
+    those that carry nothing and follow each other are one."""
+    if CR not in data and _TINY * data.count(LF) <= len(data):
+        # As nearly all hosts send; this is much faster than an expression.
+        *raws, rest = data.split(b"\n\n")
+        return [Frame(raw + b"\n\n") for raw in raws], rest
     frames: list[Frame] = []
     at = 0
     while True:
@@ -251,11 +245,7 @@ class FrameSplitter:
             del self.held[before:]  # `data` is the caller's until its frames are known
         elif data.find(LF) == len(data) - 2 and data.endswith(b"\n\n") and CR not in data:
             return [Frame(data)]  # of one line, as nearly all pieces of a body are
-        if _TINY * (data.count(LF) + data.count(CR)) > len(data):
-            frames, rest = _with_empty_joined(data)
-        else:
-            *raws, rest = raw_frames(data)
-            frames = [Frame(raw) for raw in raws]
+        frames, rest = frames_in(data)
         self.held.clear()
         if frames and self._oversize:
             frames[0].whole = self._oversize = False

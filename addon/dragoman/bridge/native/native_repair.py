@@ -24,6 +24,7 @@ from ...repair.declared_tools import DeclaredTools
 from ...repair.events import Arguments, LeftAsText, ScanEvent, Text
 from ...repair.formats.active import ActiveFormats
 from ...repair.formats.json_alone import JSON_ALONE
+from ...repair.pipeline import StreamRepair
 from ...repair.policy import Policy, note_piece
 from ...repair.scan_state import ReplyCounts
 from ...repair.scanner import Scanner
@@ -78,8 +79,8 @@ class Waiting:
     """Where what is scanned ends with it, if some of that is its own."""
 
 
-class NativeRepair(ABC):
-    """Repairs one stream (see `StreamRepair`).  `now` (seconds) is the time of its last event, if
+class NativeRepair(StreamRepair, ABC):
+    """Repairs one stream.  `now` (seconds) is the time of its last event, if
     that is ours, and is used for ids."""
 
     def __init__(self, host: Host, policy: Policy, evidence: Evidence, now: int) -> None:
@@ -131,7 +132,7 @@ class NativeRepair(ABC):
         """What writes from now on: the first call is in `text`, and the client has not received
         what is `unsent`."""
 
-    def _pass(self, waiting: Waiting) -> None:  # noqa: B027
+    def _pass(self, waiting: Waiting) -> None:
         """This leaves as it came."""
 
     # The interface of `StreamRepair`

@@ -14,10 +14,9 @@ from ...repair.formats.active import ActiveFormats
 from ...repair.formats.json_alone import JSON_ALONE
 from ...repair.policy import Policy
 from ...repair.scanner import Scanner
-from ...wire.chat_end import error_frame
 from ...wire.json_codec import Json, dumps, objects, string
 from ...wire.responses import DELTAS, TERMINALS
-from ...wire.sse import HEARTBEAT, Document, Frame
+from ...wire.sse import Document, Frame
 from .host_reader import HostReader, HostText, Said
 from .leaked_response import LeakedResponse
 from .native_repair import Client, End, NativeRepair, ScannedText, Waiting
@@ -25,9 +24,6 @@ from .request_tools import RequestTools
 
 
 class ResponsesStreamRepair(NativeRepair):
-    heartbeat = HEARTBEAT
-    error = staticmethod(error_frame)
-
     def __init__(self, tools: RequestTools, policy: Policy, evidence: Evidence, now: int) -> None:
         self._reader = HostReader()
         super().__init__(self._reader, policy, evidence, now)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...repair.chat_stream import ChatStreamRepair
+from ...repair.pipeline import StreamRepair
 from ...wire.body_form import BodyForm
 from ...wire.chat_end import EARLY, broken_off
 from ...wire.errors import error_json, http_error
@@ -38,7 +38,7 @@ class BridgePipeline:
     def __init__(
         self,
         reply: ReplyConverter,
-        repair: ChatStreamRepair | None,
+        repair: StreamRepair | None,
         *,
         labelled: bool = True,
         max_document: int = 0,
@@ -49,7 +49,7 @@ class BridgePipeline:
         `response.failed`."""
         self.reply = reply
         self._events = reply.writer.events
-        self._repair = repair
+        self._repair = repair or StreamRepair()
         self._breaks = breaks
         self._form = BodyForm(labelled=labelled, max_document=max_document)
         self._splitter = FrameSplitter()
@@ -87,7 +87,7 @@ class BridgePipeline:
         return self._break_off(broken_off(error))
 
     def _break_off(self, error: str) -> list[Frame]:
-        frames = self.reply.close(self._repair.break_off() if self._repair else ())
+        frames = self.reply.close(self._repair.break_off())
         if self.reply.writer.ended:
             return frames
         if not self._breaks:
@@ -101,7 +101,7 @@ class BridgePipeline:
         return self.reply.fail("server_error", message)
 
     def _held(self) -> Sequence[Frame]:
-        held = self._repair.close() if self._repair else ()
+        held = self._repair.close()
         self.read.take(None, held)
         return held
 
@@ -110,7 +110,7 @@ class BridgePipeline:
             self._repair_frame(frame)
 
     def _repair_frame(self, frame: Frame) -> None:
-        repaired = [frame] if self._repair is None else self._repair.feed(frame)
+        repaired = self._repair.feed(frame)
         self.read.take(frame, repaired)
         if len(repaired) > 1 and frame.is_done:
             self.reply.take_last(repaired)
@@ -175,7 +175,7 @@ def answer(
     status: int,
     stream: bool,
     retry_after: str = "",
-    repair: ChatStreamRepair | None = None,
+    repair: StreamRepair | None = None,
 ) -> Answer:
     """Convert the upstream's `body`, which came with `status` and the header `retry_after`, for a
     client that asked for a `stream` or did not."""

@@ -19,7 +19,7 @@ from ...bridge.cure.tool_names import ToolNames
 from ...bridge.native.reply_repair import Tools, declared, repair_whole, stage_for, tools_of
 from ...bridge.native.request_tools import RequestTools
 from ...repair.declared_tools import DeclaredTools
-from ...repair.pipeline import RepairPipeline, StreamRepair, Untouched
+from ...repair.pipeline import RepairPipeline, StreamRepair
 from ...wire.chat_end import EARLY, TAIL, broken_off, has_ended
 from ...wire.json_codec import NotJson
 from ...wire.request_bounds import TooLarge
@@ -162,7 +162,7 @@ class RepairReplies:
         names = self._cure.tool_names(flow)
         tools = _sent_tools(request, names, record)
         self._monitor.take_stream(flow, response)
-        stage: StreamRepair = Untouched()
+        stage = StreamRepair()
         if repairs:
             stage = stage_for(tools, settings.policy, record.evidence, new_second())
         context = ReplyContext.of(
