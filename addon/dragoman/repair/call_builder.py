@@ -14,7 +14,6 @@ from typing import Any
 
 from ..notes import Evidence
 from ..wire.chat_calls import read_delta, renumbered
-from .call_namer import LITERAL
 from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallEvent, CallStart
 from .repeated_calls import Leaked, RepeatedCall, RepeatedCalls
@@ -145,7 +144,7 @@ class CallBuilder:
     def _start(self, call: RepeatedCall, start: CallStart) -> Delta:
         call.index = self._next_index
         self._next_index += 1
-        note_start(self._evidence, start)
+        self._evidence.call(start.name, start.format, start.form)
         function = {"name": start.name, "arguments": ""}
         call_id = start.call_id
         if not call_id or call_id in self._ids or call_id in self._tools.called:
@@ -171,13 +170,6 @@ class CallBuilder:
 
     def _has_id(self, call_id: str) -> bool:
         return call_id in self._tools.called or call_id in self._ids or call_id in self._made
-
-
-def note_start(evidence: Evidence, start: CallStart) -> None:
-    """Record that a call was made of text."""
-    evidence.call(start.name, start.format, start.form)
-    if start.form == LITERAL:
-        evidence.note("kept the literal header of a call that names no tool")
 
 
 def note_end(evidence: Evidence, tools: DeclaredTools, call: RepeatedCall, end: CallEnd) -> None:

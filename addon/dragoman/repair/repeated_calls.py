@@ -73,6 +73,8 @@ class RepeatedCalls(Generic[OfHost]):
         self._evidence = evidence
         self._calls: list[RepeatedCall] = []
         self._held: list[RepeatedCall] = []
+        self._kinds = set[bool]()
+        """Whether there are leaked calls, and native ones."""
         self._size = 0
         self.latest = RepeatedCall("", leaked=True, arguments=StringIO(), ended=True)
         """The leaked call that came last."""
@@ -90,7 +92,8 @@ class RepeatedCalls(Generic[OfHost]):
     def begin(self, name: str, *, leaked: bool) -> RepeatedCall:
         call: RepeatedCall = RepeatedCall(name, leaked, StringIO(newline=""))
         if len(self._calls) < MAX_CALLS:
-            if any(self._before(call)):
+            self._kinds.add(leaked)
+            if len(self._kinds) > 1 and any(self._before(call)):
                 call.held = []
                 self._held.append(call)
             self._calls.append(call)

@@ -11,7 +11,7 @@ from io import StringIO
 from itertools import count
 
 from ...notes import Evidence
-from ...repair.call_builder import note_end, note_start
+from ...repair.call_builder import note_end
 from ...repair.declared_tools import DeclaredTools
 from ...repair.events import CallEnd, CallEvent, CallStart, Dropped, ScanEvent, Text
 from ...repair.policy import Policy, note_piece
@@ -200,7 +200,7 @@ class ClientMessage:
 
     def _write_call(self, call: RepeatedCall, event: CallEvent) -> None:
         if isinstance(event, CallStart):
-            note_start(self._evidence, event)
+            self._evidence.call(event.name, event.format, event.form)
             call_id = next(made for made in self._ids if made not in self._tools.called)
             self._writer.begin({"type": api.CALL, "id": call_id, "name": event.name})
             self._blank = ""

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ...notes import Evidence
-from ...repair.call_builder import MAX_CHECKED, note_start
+from ...repair.call_builder import MAX_CHECKED
 from ...repair.events import CallEnd, CallEvent, CallStart, Dropped, ScanEvent, Text
 from ...repair.policy import note_piece
 from ...repair.repeated_calls import Leaked, RepeatedCall, RepeatedCalls
@@ -201,7 +201,7 @@ class LeakedResponse:
         return f"{namespace}.{name}" if namespace else name
 
     def _start_call(self, start: CallStart) -> None:
-        note_start(self._evidence, start)
+        self._evidence.call(start.name, start.format, start.form)
         self._close()
         tool = self._tools.names.find(start.name) or Tool("function", start.name)
         self._emitter = CallEmitter(Call(id=start.call_id, name=start.name), tool, self._writer)
