@@ -121,7 +121,7 @@ STREAM_STAGES = [
     "proxy.observe.monitor:_facts",
     "proxy.observe.monitor:headline",
     "proxy.observe.reply_log:Body.add",
-    "proxy.observe.reply_log:ReplyLog._time",
+    "proxy.observe.reply_log:ReplyLog._step",
     "proxy.observe.recorder:FlowRecorder.end",
     "wire.sse:FrameSplitter.feed",
     "wire.sse:FrameSplitter.close",
