@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dragoman.repair.events import CallStart, LeftAsText
 from dragoman.repair.formats import ALL, FormatChoice
 from dragoman.repair.formats.active import ActiveFormats
+from dragoman.repair.formats.bracketed_values import MAX_TOKENS
 from tests.repair.formats.turns import (
     DECLARED,
     Turn,
@@ -213,6 +214,28 @@ def test_a_long_string_in_many_pieces_costs_what_its_length_costs(head: str, quo
     tail = {"<": "}<tool_call|>", "[": "}}"}[head[0]] if BEGIN not in head else ")]"
     events += [*scanner.feed(quote + tail), *scanner.close()]
     assert [each.name for each in events if isinstance(each, CallStart)] == ["bash"]
+
+
+@pytest.mark.parametrize(
+    ("begin", "again", "end", "why"),
+    [
+        ("[", '"",', "])]", "too long"),
+        ("[", "[],", "])]", "too long"),
+        ("[", "1,", "])]", "damaged"),
+        ("[", "a ", "])]", "damaged"),
+        ('"', "\\n", '")]', ""),
+        ('"', "<|", '")]', ""),
+    ],
+)
+def test_the_brackets_and_values_of_a_call_have_a_bound(
+    begin: str, again: str, end: str, why: str
+) -> None:
+    text = f"{BEGIN}[bash(command={begin}{again * (MAX_TOKENS + 1)}{end}"
+    pieces = [text[at : at + 1000] for at in range(0, len(text), 1000)]
+    events = events_of(pieces, formats("lfm2"))
+    left = [each for each in events if isinstance(each, LeftAsText)]
+    assert [why in f"{each.what} {each.why}" for each in left] == [True] * bool(why)
+    assert any(isinstance(each, CallStart) for each in events) == (not why)
 
 
 def gemma(value: Any) -> str:

@@ -10,22 +10,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ..model_family import VENDORS, families_of
+from . import enclosed_json
 from .active import ActiveFormats, active
 from .bracketed import GEMMA, LFM2, MINIMAX_ARROWS
 from .deepseek import DEEPSEEK
-from .enclosed_json import (
-    CALLING_TOOL,
-    DOUBAO,
-    GEMMA_JSON,
-    GRANITE,
-    HERMES,
-    LFM2_JSON,
-    LLAMA,
-    MINIMAX_TEXT,
-    NEMOTRON,
-    SEED,
-    TOOLS,
-)
 from .glm import GLM
 from .harmony import HARMONY, HARMONY_STRIPPED
 from .invoke import CLAUDE, DSML, MINIMAX_M2
@@ -42,7 +30,7 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     KIMI_K3: frozenset({"kimi"}),
     DSML: frozenset({"deepseek"}),
     DEEPSEEK: frozenset({"deepseek"}),
-    HERMES: frozenset({"hermes", "qwen"}),
+    enclosed_json.HERMES: frozenset({"hermes", "qwen"}),
     QWEN: frozenset({"qwen", "seed"}),
     GLM: frozenset({"glm"}),
     CLAUDE: frozenset({"anthropic"}),
@@ -51,28 +39,28 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     HARMONY: frozenset({"gpt-oss"}),
     HARMONY_STRIPPED: frozenset({"gpt-oss"}),
     MISTRAL: frozenset({"mistral"}),
-    NEMOTRON: frozenset({"nemotron"}),
-    LLAMA: frozenset({"llama"}),
-    GRANITE: frozenset({"granite"}),
-    DOUBAO: frozenset({"seed"}),
-    SEED: frozenset({"seed"}),
-    TOOLS: frozenset({"qwen"}),
-    MINIMAX_TEXT: frozenset({"minimax"}),
+    enclosed_json.NEMOTRON: frozenset({"nemotron"}),
+    enclosed_json.LLAMA: frozenset({"llama"}),
+    enclosed_json.GRANITE: frozenset({"granite"}),
+    enclosed_json.DOUBAO: frozenset({"seed"}),
+    enclosed_json.SEED: frozenset({"seed"}),
+    enclosed_json.TOOLS: frozenset({"qwen"}),
+    enclosed_json.MINIMAX_TEXT: frozenset({"minimax"}),
     MINIMAX_ARROWS: frozenset({"minimax"}),
     GEMMA: frozenset({"gemma"}),
-    GEMMA_JSON: frozenset({"gemma"}),
+    enclosed_json.GEMMA_JSON: frozenset({"gemma"}),
     LFM2: frozenset({"lfm"}),
-    LFM2_JSON: frozenset({"lfm"}),
-    CALLING_TOOL: frozenset(),
+    enclosed_json.LFM2_JSON: frozenset({"lfm"}),
+    enclosed_json.CALLING_TOOL: frozenset(),
     JSON_ALONE: frozenset({"qwen", "hermes", "mistral", "llama", "gemma", "granite"}),
 }
 """Each format with the model families that write it (`model_family`)."""
 _LONE = {
     leak_format: re.compile(rf"(?:{tag})\s*\Z")
     for leak_format, tag in {
-        HERMES: "</?tool_call>",
+        enclosed_json.HERMES: "</?tool_call>",
         GLM: "</?tool_call>",
-        SEED: "</?seed:tool_call>",
+        enclosed_json.SEED: "</?seed:tool_call>",
         DSML: r"</? ?[｜|‖ ]{1,5}DSML[｜|‖ ]{1,5}(?:tool_?calls?|function_calls|tool_use|calls)",
         MINIMAX_M2: "</?minimax:tool_call|<(?:function_calls|tool_calls|calls)>?",
     }.items()

@@ -16,11 +16,27 @@ from ..events import Arguments, CallEnd, Damaged
 from .protocol import CallArguments
 from .value_types import PYTHON, json_string, property_of, read_json, type_of
 
+MAX_TOKENS = 32 * 1024
+"""Brackets and strings of one call, or its values and what is between them."""
+_HALF = r"""(?P<half>(?:<(?:\|(?:"\|?)?)?|"{1,2}|'{1,2}|\\)\Z)"""
+"""What may be half a mark, as the text ends."""
 _MARK = re.compile(
-    r"""(?P<half>(?:<(?:\|(?:"\|?)?)?|"{1,2}|'{1,2}|\\)\Z)"""
-    r"""|<\|"\|>|"{3}|'{3}|["']|(?P<opens>[({\[])|(?P<closes>[)}\]])|\\["'\\]"""
+    rf"""[^<"'\\(){{}}\[\]]*+(?:{_HALF}|(?P<quote><\|"\|>|"{{3}}|'{{3}}|["'])"""
+    r"""|(?P<opens>[({\[])|(?P<closes>[)}\]])|\\["'\\]|[<\\]|\Z)"""
 )
-"""What begins or ends a string, or a bracket; or what may be `half` of it, as the text ends."""
+"""Text up to where a string begins, or to a bracket."""
+_STRINGS = {
+    quote: re.compile(
+        rf"""(?:[^<"'\\]++|(?!{end}|{_HALF.replace("?P<half>", "?:")})"""
+        rf"""(?:<\|"\|>|"{{3}}|'{{3}}|\\["'\\]|.))*+(?:{_HALF}|(?P<quote>{end})|\Z)""",
+        re.DOTALL,
+    )
+    for quote, end in (
+        *((each, f"{each}(?!{each * 2})") for each in "\"'"),
+        *((each, re.escape(each)) for each in ('"' * 3, "'" * 3, '<|"|>')),
+    )
+}
+"""The rest of a string, by the mark that ends it."""
 _IN_STRING = re.compile(r"""[<"'\\]""")
 """With what a mark that counts in a string begins."""
 _TOKEN = re.compile(
@@ -33,7 +49,9 @@ _TOKEN = re.compile(
 )
 _BRACKETS = {"(": "{", ")": "}"}
 _ESCAPE = re.compile(
-    r'"|\\(?:(?P<same>u[0-9a-fA-F]{4}|["\\/bfnrt])|x(?P<code>[0-9a-fA-F]{2})|.)', re.DOTALL
+    r"""(?P<same>(?:[^"\\]++|\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]))++)"""
+    r"""|"|\\(?:x(?P<code>[0-9a-fA-F]{2})|.)""",
+    re.DOTALL,
 )
 _ESCAPED = {"\\'": "'", "\\\n": ""}
 
@@ -49,7 +67,7 @@ class BracketedArguments(CallArguments):
         """What has been read of them."""
         self._quote = ""
         """The mark that ends the open string."""
-        self._depth = 0
+        self._depth = self._marks = 0
 
     @property
     def complete(self) -> bool:
@@ -62,28 +80,32 @@ class BracketedArguments(CallArguments):
         return ""
 
     def step(self) -> bool:
-        end = len(self._buffer)
-        for found in _MARK.finditer(self._buffer, self._at):
-            mark = found[0]
-            if found["half"]:
-                end = found.start()
-            elif self._quote:
-                self._quote = "" if mark == self._quote else self._quote
-            elif found["opens"]:
-                self._depth += 1
-            elif not found["closes"]:
-                self._quote = "" if mark[0] == "\\" else mark
-            else:
-                self._depth -= 1
+        text, at = self._buffer, self._at
+        while at < len(text) and not self.too_long:
+            found = (_STRINGS[self._quote] if self._quote else _MARK).match(text, at)
+            assert found is not None
+            kind, at = found.lastgroup, found.end()
+            self._marks += 1
+            self.too_long = self._marks > MAX_TOKENS
+            if kind == "half":
+                at = found.start(kind)
+                break
+            if kind == "quote":
+                self._quote = "" if self._quote else found[kind]
+            elif kind is not None:
+                self._depth += 1 if kind == "opens" else -1
                 if not self._depth:
-                    self._read_up_to(found.end())
-                    arguments = self._arguments("".join(self._text))
-                    self._events += [Arguments(arguments)] if arguments else []
-                    valid = CallEnd(valid=True, cut=False)
-                    self._end(valid if arguments else Damaged(self._name))
+                    self._read_up_to(at)
+                    self._end_of_all()
                     return True
-        self._read_up_to(end)
+        self._read_up_to(at)
         return False
+
+    def _end_of_all(self) -> None:
+        """The brackets have closed."""
+        arguments = self._arguments("".join(self._text))
+        self._events += [Arguments(arguments)] if arguments else []
+        self._end(CallEnd(valid=True, cut=False) if arguments else Damaged(self._name))
 
     def finish(self, *, whole: bool = True) -> None:  # noqa: ARG002
         self._read_up_to(len(self._buffer))
@@ -124,7 +146,7 @@ def _as_json(text: str) -> tuple[str, int]:
     depth = members = 0
     for found in _TOKEN.finditer(text):
         kind, token = found.lastgroup, found[0]
-        if kind in ("open", "other") or depth > MAX_NESTING:
+        if kind in ("open", "other") or depth > MAX_NESTING or len(json) > MAX_TOKENS:
             return "", 0
         if kind == "raw":
             json.append(json_string(found["raw"]))
