@@ -115,7 +115,7 @@ def test_trailers_behind_a_stream_lose_nothing(mitmdump: GetMitmdump, path: str)
     with answering(chunked(STREAM, b"x-checksum: 1\r\n")) as port:
         arguments = "--mode", f"reverse:http://127.0.0.1:{port}", "--set", "dragoman_bridge=~all"
         proxy = mitmdump(*arguments)
-        connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=TIMEOUT)
         body = ask(connection, path, CHAT if "chat" in path else RESPONSES)[1]
     assert b"early" in body
     assert b"late" in body
