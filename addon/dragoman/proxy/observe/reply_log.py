@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from array import array
 from collections import deque
 
+from ...inspect.exchange import Step, Timing
 from ...inspect.parse.frames import gap
 from .refresh import FlowRefresher
 
@@ -119,8 +119,7 @@ class ReplyLog:
         """`keep` is how many bytes are kept of each side; `began` is when the request ended."""
         self.growth: FlowRefresher | None = None
         self.upstream, self.client = Body(keep), Body(keep)
-        self.steps = array("d")
-        """Three numbers for each: seconds since the request, bytes received, bytes sent."""
+        self._steps: list[Step] = []
         self._began = self._last = began
         self._count, self._stride = 0, 1
         self._silence = 0.0
@@ -143,20 +142,9 @@ class ReplyLog:
             self.growth.grew()
 
     @property
-    def ended(self) -> tuple[float, float]:
-        """Seconds from the request to the last piece, and of the longest silence."""
-        return self._last - self._began, self._silence
-
-    def reached(self, offset: int | None) -> float | None:
-        """Seconds from the request until so many bytes had come from the upstream; None if
-        that is not known."""
-        if offset is None:
-            return None
-        steps = self.steps
-        for index in range(0, len(steps), 3):
-            if steps[index + 1] >= offset:
-                return steps[index]
-        return None
+    def timing(self) -> Timing:
+        """Until the last piece."""
+        return Timing(tuple(self._steps), self._last - self._began, self._silence)
 
     def ends(self, *, growing: bool = False) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
         """Both sides of the reply; `growing`: only the ends of a long one."""
@@ -181,13 +169,7 @@ class ReplyLog:
         self._last = at
         self._count += 1
         if self._count % self._stride == 0:
-            self.steps.extend((at - self._began, self.upstream.total, self.client.total))
-            if len(self.steps) > 3 * MAX_STEPS:
-                self._thin_out()
-
-    def _thin_out(self) -> None:
-        kept = self.steps[: 3 * FIRST_STEPS]
-        for index in range(3 * FIRST_STEPS, len(self.steps) - 2, 6):
-            kept.extend(self.steps[index : index + 3])
-        self.steps = kept
-        self._stride *= 2
+            self._steps.append(Step(at - self._began, self.upstream.total, self.client.total))
+            if len(self._steps) > MAX_STEPS:
+                self._steps[FIRST_STEPS:] = self._steps[FIRST_STEPS::2]
+                self._stride *= 2
