@@ -4,25 +4,15 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
-from http.client import HTTPConnection
 
 import pytest
 
 from dragoman.bridge.responses.dialects import DIALECTS
 from fixtures.server import Reply
 from tests.live.chat import fixture_bytes
-from tests.live.responses import JSON, REQUEST, WHOLE, Bridge, calls_of, text_of
-from tests.live.test_bridge_http import CALLS, TEXT
+from tests.live.responses import REQUEST, WHOLE, Bridge, calls_of, text_of
+from tests.live.test_bridge_http import TEXT
 from tests.repair.streams import chunk, sse
-
-
-@pytest.mark.parametrize("cut", ["whole", "event", "line", "bytes:1", "bytes:37"])
-@pytest.mark.parametrize("framing", ["chunked", "length", "close"])
-def test_a_stream_is_the_same_however_it_is_cut(bridge: Bridge, cut: str, framing: str) -> None:
-    exchange = bridge.ask("kimi_specification", options=f";cut={cut};framing={framing}")
-    story = exchange.story()
-    assert calls_of(story.response) == CALLS
-    assert story.response["usage"]["total_tokens"] > 0
 
 
 def test_a_stream_is_live(bridge: Bridge) -> None:
@@ -50,24 +40,6 @@ def test_a_compressed_message_is_converted(bridge: Bridge, encoding: str) -> Non
     exchange = bridge.ask("kimi_whole_message", WHOLE, options=f";encoding={encoding}")
     assert calls_of(exchange.json) == [("bash", {"command": "uname -a"})]
     assert exchange.reply.header("content-encoding") is None
-
-
-def test_json_for_a_streamed_request_becomes_a_stream(bridge: Bridge) -> None:
-    body = fixture_bytes("kimi_whole_message", "upstream.json")
-    story = bridge.ask(Reply(body, "application/json")).story()
-    assert calls_of(story.response) == [("bash", {"command": "uname -a"})]
-
-
-@pytest.mark.parametrize("stream", [False, None])
-def test_a_stream_for_a_request_that_is_not_streamed_becomes_json(
-    bridge: Bridge, stream: bool | None
-) -> None:
-    body = {name: value for name, value in REQUEST.items() if name != "stream"}
-    body |= {} if stream is None else {"stream": stream}
-    exchange = bridge.ask(Reply(fixture_bytes("kimi_specification")), body)
-    assert exchange.reply.header("content-type") == "application/json"
-    assert exchange.json["status"] == "completed"
-    assert calls_of(exchange.json) == CALLS
 
 
 def test_an_error_in_the_stream_fails_the_response(bridge: Bridge) -> None:
@@ -133,13 +105,3 @@ def test_turns_at_the_same_time_do_not_mix(bridge: Bridge) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(ask, range(24))) == [f"{number} " * 20 for number in range(24)]
-
-
-def test_a_client_that_leaves_disturbs_nobody(bridge: Bridge) -> None:
-    for _ in range(3):
-        connection = HTTPConnection("127.0.0.1", bridge.proxy.port)
-        path = "/clean_text;cut=event;hold=3/v1/responses"
-        connection.request("POST", path, json.dumps(REQUEST), dict([JSON]))
-        assert connection.getresponse().read1().startswith(b"event: response.created\n")
-        connection.close()
-    assert text_of(bridge.ask("clean_text").story().response) == TEXT

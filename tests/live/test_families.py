@@ -10,19 +10,15 @@ from typing import Any
 import pytest
 
 from fixtures.server import Reply, Upstream
-from fixtures.wire import Request
 from tests.bridge.hosts import VLLM
 from tests.live.chat import Chat
 from tests.live.mitmdump import Mitmdump
-from tests.live.test_codex import MARKERS, Codex, codex
-from tests.live.test_opencode import Opencode, finish, opencode, texts
 from tests.repair.formats.test_all_formats import CALLS
 from tests.repair.formats.test_json_alone import OBJECT
 from tests.repair.formats.turns import TOOLS
 from tests.repair.streams import chunk, read, sse
 from tests.repair.test_text_reader import MODELS
 
-__all__ = ["codex", "opencode"]
 LEAKS = {
     **{name: (MODELS[name], "Look. " + CALLS[name].replace("¦", "")) for name in CALLS},
     "json": ("qwen2.5-coder:14b", f"Look.\n\n```json\n{OBJECT}\n```\n"),
@@ -80,51 +76,3 @@ def test_a_client_of_each_api_gets_the_call(
         silent = name == "json, bare" or (name.endswith("thought") and api == "bridge")
         assert re.sub("</?think>", "", text).strip() == ("" if silent else "Look."), name
         chat.proxy.wait_for_log(f"from {name.partition(',')[0]}")
-
-
-SAID, ANSWER = "from-the-tool", "The command printed from-the-tool."
-BY_AGENTS = {
-    "google/gemma-4-31b-it": (
-        '<|tool_call>call:{tool}{{{key}:<|"|>echo from-the-tool<|"|>'
-        ',description:<|"|>Says it<|"|>}}<tool_call|>'
-    ),
-    "qwen2.5-coder:14b": ('{{"name": "{tool}", "arguments": {{"{key}": "echo from-the-tool"}}}}'),
-}
-
-
-def host(model: str, tool: str, key: str) -> Callable[[Request], Reply]:
-    """A host whose model calls this tool once, and then answers."""
-    leak = BY_AGENTS[model].format(tool=tool, key=key)
-
-    def reply(request: Request) -> Reply:
-        ran = request.json["messages"][-1]["role"] == "tool"
-        text = ANSWER if ran else leak
-        pieces = [text[at : at + 5] for at in range(0, len(text), 5)]
-        chunks = [chunk({"content": piece}, model=model) for piece in pieces]
-        return Reply(sse([*chunks, chunk({}, "stop", model=model)]))
-
-    return reply
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("model", BY_AGENTS)
-@pytest.mark.parametrize("opencode", ["chat", "responses"], indirect=True)
-def test_opencode_runs_the_call_and_answers(opencode: Opencode, model: str) -> None:
-    opencode.upstream.replies["family"] = host(model, "bash", "command")
-    process = opencode.start("family", ";cut=event;pace=0.01", model)
-    events = finish(process, 120)
-    assert process.returncode == 0
-    assert "".join(texts(events)).strip() == ANSWER
-    (tool,) = [event["part"] for event in events if event["type"] == "tool_use"]
-    assert (tool["tool"], tool["state"]["output"].strip()) == ("bash", SAID)
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("model", BY_AGENTS)
-def test_codex_runs_the_call_and_answers(codex: Codex, model: str) -> None:
-    codex.upstream.replies["family"] = host(model, "exec_command", "cmd")
-    items = codex.turn("family", like=None, model=model)
-    (command,) = [item for item in items if item["type"] == "command_execution"]
-    assert (command["aggregated_output"], command["exit_code"]) == (f"{SAID}\n", 0)
-    assert items[-1]["text"] == ANSWER
-    assert not re.search(MARKERS, json.dumps(items, ensure_ascii=False))

@@ -167,42 +167,6 @@ def test_odd_headers_of_a_reply(both: Both, header: str) -> None:
         assert text_of(exchange.story().response) == "said"
 
 
-ERRORS: dict[str, bytes] = {
-    "empty": b"",
-    "a page": b"<html>" + b"x" * 2 * MEGABYTE,
-    "deep": b'{"error":' * 50_000 + b"1" + b"}" * 50_000,
-    "lists": b"[" * 100_000,
-    "numbers": b'{"error":{"code":' + b"9" * 4300 + b',"message":1e999,"type":[]}}',
-    "invalid UTF-8": b'{"error":{"message":"\xff\xfe"}}',
-    "NULs": b'{"error":{"message":"a\\u0000b\\ud800","code":"\\u001b[2J"}}',
-    "a long message": json.dumps({"error": {"message": "x" * 2 * MEGABYTE}}).encode(),
-    "a stream": frame('{"error":{"message":"m"}}') * 20_000,
-    "tiny frames": b"\n\n" * MEGABYTE,
-    "many errors": json.dumps({"errors": [{"message": "m"}] * 50_000}).encode(),
-}
-
-
-COSTLY = ("a page", "a long message", "a stream", "tiny frames", "many errors", "deep", "lists")
-
-
-@pytest.mark.parametrize(
-    ("error", "status"),
-    [
-        (error, status)
-        for error in ERRORS
-        for status in ([503] if error in COSTLY else [400, 429, 503])
-    ],
-)
-def test_an_error_of_any_form_is_told_in_few_words(both: Both, error: str, status: int) -> None:
-    for kind in ("application/json", "text/event-stream"):
-        exchange = both.bridge.ask(Reply(ERRORS[error], kind, status))
-        told = exchange.error(status)
-        assert len(exchange.reply.body) < 20_000
-        assert len(told["message"]) <= 2100
-    got = both.chat.ask(Reply(ERRORS[error], "application/json", status))
-    assert (got.status, got.body) == (status, ERRORS[error])
-
-
 # What is large.
 
 

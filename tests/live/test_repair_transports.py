@@ -171,14 +171,6 @@ def test_a_cut_event_is_sent_when_its_blank_line_is_there(chat: Chat) -> None:
     assert_live(chat.ask, stream, f";cut=at:{at - 5},{at};hold=2", "early", "late")
 
 
-def test_an_upstream_that_breaks_off_breaks_the_client_off(ask: Ask) -> None:
-    reply = ask(FIXTURE, ";cut=event;abort=3000")
-    assert not reply.complete
-    assert b"I need" in reply.body
-    assert reply.body in fixture_bytes(FIXTURE), "held text is released"
-    assert b"error" not in reply.body and not any(read(reply.body).finish)
-
-
 def test_concurrent_streams_do_not_mix(tls_upstream: Upstream, mitmdump: Mitmdumps) -> None:
     chat = Chat(tls_upstream, mitmdump(), reverse=False)
 
@@ -198,19 +190,6 @@ def test_the_content_type_may_have_parameters(chat: Chat, content_type: str) -> 
     reply = chat.ask(Reply(fixture_bytes(FIXTURE), content_type))
     assert_repaired(reply)
     assert reply.header("content-type") == content_type
-
-
-def test_a_client_that_leaves_early_leaves_no_fault(chat: Chat) -> None:
-    body = json.dumps(REQUEST).encode()
-    head = f"POST /{FIXTURE};cut=event;hold=20/v1/chat/completions HTTP/1.1\r\nHost: a\r\n"
-    with closing(
-        socket.create_connection(("127.0.0.1", chat.proxy.port), wire.TIMEOUT)
-    ) as connection:
-        connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-        got = b""
-        while b'"bash"' not in got:
-            got += connection.recv(4096)
-    chat.proxy.wait_for_log(r"hold=20\S*: ✗ client left · repair · \S+ · 1 call")
 
 
 def test_a_client_of_http_1_0_gets_a_stream_that_ends_with_the_connection(chat: Chat) -> None:

@@ -184,25 +184,6 @@ def test_a_file_that_cannot_be_used_breaks_no_turn(
     assert client.get(first["id"]).json == first
 
 
-def test_a_response_larger_than_the_store_is_not_kept(start: Callable[..., Client]) -> None:
-    client = start("dragoman_store_max=100k")
-    small = client.response(said("Hello."), "Hi.")
-    large = client.response(said("Hello. " * 50_000), "Hi.", stream=True)
-    assert large["status"] == "completed"
-    client.proxy.wait_for_log(NOT_KEPT + ".*larger than dragoman_store_max")
-    not_found(client.get(large["id"]), large["id"])
-    assert client.get(small["id"]).json == small
-
-
-def test_the_oldest_go_when_the_store_is_full(start: Callable[..., Client]) -> None:
-    client = start("dragoman_store_max=200k")
-    ids = [client.response(said("Hello. " * 3000), "Hi.")["id"] for _ in range(20)]
-    found = [client.get(response_id).reply.status == 200 for response_id in ids]
-    assert found == sorted(found), "those that are left are the newest"
-    assert 2 < sum(found) < 12
-    assert client.proxy.log.count("forgotten before their time (dragoman_store_max)") == 1
-
-
 def test_an_ancestor_that_had_to_go_is_named(start: Callable[..., Client]) -> None:
     client = start("dragoman_store=memory", "dragoman_store_max=50k")
     first = client.response(said("Hello. " * 3000), "Hi.")

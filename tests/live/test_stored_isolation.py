@@ -15,7 +15,7 @@ import pytest
 from dragoman.proxy.stored.open_store import FILE
 from fixtures.server import Upstream
 from tests.live.mitmdump import Mitmdump, make_confdir
-from tests.live.responses import JSON, Exchange
+from tests.live.responses import Exchange
 from tests.live.stored import (
     HELD,
     Client,
@@ -141,17 +141,6 @@ def test_the_credential_is_nowhere_in_the_store(own: tuple[Client, Path]) -> Non
     assert ALICE.encode().removeprefix(b"sk-") not in stored
 
 
-@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
-def test_what_is_deleted_is_gone_from_the_files(own: tuple[Client, Path], stream: bool) -> None:
-    client, path = own
-    response = client.response(said("Said in confidence."), "Asked in confidence.", stream=stream)
-    client.response(said("Hello."), "Hi.", previous_response_id=response["id"])
-    assert client.call("DELETE", f"/{response['id']}").json["deleted"] is True
-    stored = b"".join(file.read_bytes() for file in path.parent.glob(f"{FILE}*"))
-    assert b"Hello." in stored
-    assert b"confidence" not in stored
-
-
 def test_one_key_has_other_owners_in_other_stores(own: tuple[Client, Path], tmp_path: Path) -> None:
     """The hash is keyed: who has a copy of a store cannot look a key up in it."""
     client, path = own
@@ -165,12 +154,3 @@ def test_one_key_has_other_owners_in_other_stores(own: tuple[Client, Path], tmp_
         with closing(sqlite3.connect(file)) as db:
             owners |= {row[0] for row in db.execute("SELECT owner FROM responses")}
     assert len(owners) == 2
-
-
-def test_nothing_of_a_key_is_logged(own: tuple[Client, Path]) -> None:
-    client, _ = own
-    client.response(said("Hello."), "Hi.")
-    not_found(client.but(key="sk-guess").get("resp_x"), "resp_x")
-    client.call("GET", "/resp_x", None, JSON)
-    assert ALICE not in client.proxy.log
-    assert "sk-guess" not in client.proxy.log

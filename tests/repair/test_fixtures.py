@@ -130,16 +130,3 @@ def test_text_cut_at_any_character_reads_the_same(folder: Path) -> None:
     for at in (*range(1, min(longest, 100)), *range(100, longest, 1 + longest // 100)):
         cut = [part for chunk in chunks for part in _cut_in_two(chunk, at)]
         assert _results(sse(cut, done=done), folder) == want
-
-
-@every_cuttable
-def test_text_cut_into_single_characters_reads_the_same(folder: Path) -> None:
-    chunks = _chunks(_answer(folder))
-    done = b"[DONE]" in _answer(folder)
-    cut: list[Any] = []
-    for chunk in chunks:
-        rest = [chunk]
-        while _size(rest[-1]) > 1:
-            rest += _cut_in_two(rest.pop(), 1)
-        cut += rest
-    assert _results(sse(cut, done=done), folder) == _results(sse(chunks, done=done), folder)

@@ -210,7 +210,6 @@ def test_the_formats_that_are_looked_for(words: str, asked: str, replied: str, n
     assert choice is not None
     active = choice.active(asked, replied)
     assert list(dict.fromkeys(each.name for each in active)) == names.split()
-    assert FormatChoice.of(choice.words) == choice
     assert choice.active(asked, replied) is active
 
 

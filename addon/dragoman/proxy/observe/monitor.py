@@ -158,7 +158,7 @@ class FlowMonitor:
             facts,
             record.evidence,
             model=record.model,
-            first=record.reply.reached(facts.upstream.first_token),
+            first=record.reply.timing.moment(facts.upstream.first_token, "upstream"),
             status=_status(flow),
         )
         mark = _mark(record)
@@ -178,6 +178,7 @@ class FlowMonitor:
             logger.info("%s: %s", name_of(flow), "; ".join(phrases))
 
     def _count(self, flow: http.HTTPFlow, record: FlowRecorder, facts: TurnFacts) -> None:
+        times = record.reply.timing
         self.stats.add(
             facts,
             record.evidence,
@@ -188,8 +189,8 @@ class FlowMonitor:
             streamed=record.streamed,
             has_tools=bool(record.tools),
             times={
-                "first token": record.reply.reached(facts.upstream.first_token),
-                "longest silence": record.reply.ended[1] if record.streamed else None,
+                "first token": times.moment(facts.upstream.first_token, "upstream"),
+                "longest silence": times.longest_silence if record.streamed else None,
                 "duration": time.time() - record.began,
             },
         )

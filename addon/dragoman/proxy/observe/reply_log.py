@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from array import array
 from collections import deque
 
+from ...inspect.exchange import Step, Timing
 from ...inspect.parse.frames import gap
 from .refresh import FlowRefresher
 
@@ -20,12 +20,6 @@ ENDS = 64 * 1024
 FIRST_STEPS = 256
 MAX_STEPS = 2048
 """Steps that are kept of a stream: the first ones all, later ones thinned out."""
-_BATCH = 64
-"""Pieces that are taken in together: that costs a fraction of each alone."""
-_LARGE = 4096
-"""Bytes of a piece that is taken in at once, so that a batch takes little memory."""
-_NO_STEP = 0.0
-"""In place of a piece's time."""
 _SMALL = 128
 """Bytes of a piece that is not worth an object of its own."""
 
@@ -119,113 +113,63 @@ class Body:
 
 
 class ReplyLog:
-    """Both sides of one reply.  While it streams, its pieces are only appended, with the time;
-    what follows from them is worked out for many together, or when somebody looks."""
+    """Both sides of one reply, and when its pieces passed."""
 
     def __init__(self, keep: int, began: float) -> None:
         """`keep` is how many bytes are kept of each side; `began` is when the request ended."""
         self.growth: FlowRefresher | None = None
+        self.upstream, self.client = Body(keep), Body(keep)
+        self._steps: list[Step] = []
         self._began = self._last = began
-        self._upstream, self._client = Body(keep), Body(keep)
-        self._pieces: list[tuple[float, bytes, bytes]] = []
-        self._steps = array("d")
         self._count, self._stride = 0, 1
         self._silence = 0.0
         self._broken = False
 
     def add(self, received: bytes, sent: bytes) -> None:
         """A piece came from the upstream, and this, perhaps nothing, was sent for it."""
-        self._pieces.append((time.time(), received, sent))
-        if len(self._pieces) >= _BATCH or len(received) > _LARGE or len(sent) > _LARGE:
-            self._take_in()
+        self._add(received, sent, at=time.time())
         if self.growth is not None:
             self.growth.grew()
 
     def add_received(self, data: bytes) -> None:
         """This came from the upstream; what is sent for it is added later."""
-        self._pieces.append((_NO_STEP, data, b""))
-        if len(self._pieces) >= _BATCH or len(data) > _LARGE:
-            self._take_in()
+        self._add(data, b"")
 
     def add_sent_in_silence(self, data: bytes) -> None:
         """This was sent although nothing had come: the upstream's silence continues."""
-        self._pieces.append((_NO_STEP, b"", data))
-        self._take_in()
+        self._add(b"", data)
         if self.growth is not None:
             self.growth.grew()
 
     @property
-    def upstream(self) -> Body:
-        self._take_in()
-        return self._upstream
-
-    @property
-    def client(self) -> Body:
-        self._take_in()
-        return self._client
-
-    @property
-    def steps(self) -> array[float]:
-        """Three numbers for each: seconds since the request, bytes received, bytes sent."""
-        self._take_in()
-        return self._steps
-
-    @property
-    def ended(self) -> tuple[float, float]:
-        """Seconds from the request to the last piece, and of the longest silence."""
-        self._take_in()
-        return self._last - self._began, self._silence
-
-    def reached(self, offset: int | None) -> float | None:
-        """Seconds from the request until so many bytes had come from the upstream; None if
-        that is not known."""
-        if offset is None:
-            return None
-        steps = self.steps
-        for index in range(0, len(steps), 3):
-            if steps[index + 1] >= offset:
-                return steps[index]
-        return None
+    def timing(self) -> Timing:
+        """Until the last piece."""
+        return Timing(tuple(self._steps), self._last - self._began, self._silence)
 
     def ends(self, *, growing: bool = False) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
         """Both sides of the reply; `growing`: only the ends of a long one."""
         whole, part = (MAX_LOOKED_AT, ENDS) if growing else (sys.maxsize, 0)
         return self.upstream.ends(whole, part), self.client.ends(whole, part)
 
-    def _take_in(self) -> None:
-        """A fault of the record must not end the stream."""
-        pieces, self._pieces = self._pieces, []
-        if self._broken or not pieces:
+    def _add(self, received: bytes, sent: bytes, *, at: float | None = None) -> None:
+        """`at`: the time of a step.  A fault of the record must not end the stream."""
+        if self._broken:
             return
         try:
-            self._time(pieces)
-            _, received, sent = zip(*pieces, strict=True)
-            joined = b"".join(received)
-            self._upstream.add(joined)
-            # A reply that passes as it comes takes its memory once.
-            self._client.add(joined if sent == received else b"".join(sent))
+            self.upstream.add(received)
+            self.client.add(sent)
+            if at is not None:
+                self._step(at)
         except Exception:
             self._broken = True
             logger.exception("A stream continues without being recorded")
 
-    def _time(self, pieces: list[tuple[float, bytes, bytes]]) -> None:
-        up, down = self._upstream.total, self._client.total
-        for now, received, sent in pieces:
-            up += len(received)
-            down += len(sent)
-            if now == _NO_STEP:
-                continue
-            self._silence = max(self._silence, now - self._last)
-            self._last = now
-            self._count += 1
-            if self._count % self._stride == 0:
-                self._steps.extend((now - self._began, up, down))
-                if len(self._steps) > 3 * MAX_STEPS:
-                    self._thin_out()
-
-    def _thin_out(self) -> None:
-        kept = self._steps[: 3 * FIRST_STEPS]
-        for index in range(3 * FIRST_STEPS, len(self._steps) - 2, 6):
-            kept.extend(self._steps[index : index + 3])
-        self._steps = kept
-        self._stride *= 2
+    def _step(self, at: float) -> None:
+        self._silence = max(self._silence, at - self._last)
+        self._last = at
+        self._count += 1
+        if self._count % self._stride == 0:
+            self._steps.append(Step(at - self._began, self.upstream.total, self.client.total))
+            if len(self._steps) > MAX_STEPS:
+                self._steps[FIRST_STEPS:] = self._steps[FIRST_STEPS::2]
+                self._stride *= 2

@@ -10,22 +10,10 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ..model_family import VENDORS, families_of
+from . import enclosed_json
 from .active import ActiveFormats, active
 from .bracketed import GEMMA, LFM2, MINIMAX_ARROWS
 from .deepseek import DEEPSEEK
-from .enclosed_json import (
-    CALLING_TOOL,
-    DOUBAO,
-    GEMMA_JSON,
-    GRANITE,
-    HERMES,
-    LFM2_JSON,
-    LLAMA,
-    MINIMAX_TEXT,
-    NEMOTRON,
-    SEED,
-    TOOLS,
-)
 from .glm import GLM
 from .harmony import HARMONY, HARMONY_STRIPPED
 from .invoke import CLAUDE, DSML, MINIMAX_M2
@@ -37,12 +25,14 @@ from .mistral import MISTRAL
 from .protocol import LeakFormat, MarkerMatch
 from .qwen import QWEN
 
+_UNKNOWN = frozenset({"a model of no known family"})
+"""Most often it runs on somebody's own computer."""
 REGISTRY: dict[LeakFormat, frozenset[str]] = {
     KIMI_K2: frozenset({"kimi"}),
     KIMI_K3: frozenset({"kimi"}),
     DSML: frozenset({"deepseek"}),
     DEEPSEEK: frozenset({"deepseek"}),
-    HERMES: frozenset({"hermes", "qwen"}),
+    enclosed_json.HERMES: frozenset({"hermes", "qwen"}),
     QWEN: frozenset({"qwen", "seed"}),
     GLM: frozenset({"glm"}),
     CLAUDE: frozenset({"anthropic"}),
@@ -51,28 +41,28 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     HARMONY: frozenset({"gpt-oss"}),
     HARMONY_STRIPPED: frozenset({"gpt-oss"}),
     MISTRAL: frozenset({"mistral"}),
-    NEMOTRON: frozenset({"nemotron"}),
-    LLAMA: frozenset({"llama"}),
-    GRANITE: frozenset({"granite"}),
-    DOUBAO: frozenset({"seed"}),
-    SEED: frozenset({"seed"}),
-    TOOLS: frozenset({"qwen"}),
-    MINIMAX_TEXT: frozenset({"minimax"}),
+    enclosed_json.NEMOTRON: frozenset({"nemotron"}),
+    enclosed_json.LLAMA: frozenset({"llama"}),
+    enclosed_json.GRANITE: frozenset({"granite"}),
+    enclosed_json.DOUBAO: frozenset({"seed"}),
+    enclosed_json.SEED: frozenset({"seed"}),
+    enclosed_json.TOOLS: frozenset({"qwen"}),
+    enclosed_json.MINIMAX_TEXT: frozenset({"minimax"}),
     MINIMAX_ARROWS: frozenset({"minimax"}),
     GEMMA: frozenset({"gemma"}),
-    GEMMA_JSON: frozenset({"gemma"}),
+    enclosed_json.GEMMA_JSON: frozenset({"gemma"}),
     LFM2: frozenset({"lfm"}),
-    LFM2_JSON: frozenset({"lfm"}),
-    CALLING_TOOL: frozenset(),
-    JSON_ALONE: frozenset({"qwen", "hermes", "mistral", "llama", "gemma", "granite"}),
+    enclosed_json.LFM2_JSON: frozenset({"lfm"}),
+    enclosed_json.CALLING_TOOL: frozenset(),
+    JSON_ALONE: _UNKNOWN | {"qwen", "hermes", "mistral", "llama", "gemma", "granite"},
 }
 """Each format with the model families that write it (`model_family`)."""
 _LONE = {
     leak_format: re.compile(rf"(?:{tag})\s*\Z")
     for leak_format, tag in {
-        HERMES: "</?tool_call>",
+        enclosed_json.HERMES: "</?tool_call>",
         GLM: "</?tool_call>",
-        SEED: "</?seed:tool_call>",
+        enclosed_json.SEED: "</?seed:tool_call>",
         DSML: r"</? ?[｜|‖ ]{1,5}DSML[｜|‖ ]{1,5}(?:tool_?calls?|function_calls|tool_use|calls)",
         MINIMAX_M2: "</?minimax:tool_call|<(?:function_calls|tool_calls|calls)>?",
     }.items()
@@ -83,8 +73,7 @@ NAMES = tuple(dict.fromkeys(each.name for each in FORMATS))
 _ALWAYS = frozenset({"kimi"})
 """Families whose formats are looked for even with a vendor's own model: routers rename it."""
 _BY_FAMILY = (HARMONY_STRIPPED, JSON_ALONE, CLAUDE)
-"""Formats that are looked for with the models of their families alone; JSON also with a model of
-no known family, which most often runs on somebody's own computer."""
+"""Formats that are looked for with the models of their families alone."""
 _FAMILIES = frozenset().union(*REGISTRY.values())
 
 
@@ -119,13 +108,12 @@ class FormatChoice:
         if self.formats is not None:
             return active(self.formats)
         families = families_of(requested, replied)
-        written = families | {"anthropic"} if claude else families
-        if families & VENDORS:
-            written |= _ALWAYS
-            return active(tuple(each for each, own in REGISTRY.items() if own & written))
-        others = [each for each in FORMATS if not (REGISTRY[each] & written)]
-        left_out = {each for each in _BY_FAMILY if families or each is not JSON_ALONE} & {*others}
-        return active(tuple(each for each in FORMATS if each not in left_out))
+        of_vendor = bool(families & VENDORS)
+        written = families | _ALWAYS if of_vendor else families or _UNKNOWN
+        written |= {"anthropic"} if claude else set()
+        by_family = FORMATS if of_vendor else _BY_FAMILY
+        own = (each for each in FORMATS if each not in by_family or REGISTRY[each] & written)
+        return active(tuple(own))
 
     def prepare(self) -> None:
         """Compile what replies need, whatever the model: some 0.1 s that no reply has to wait."""

@@ -13,13 +13,7 @@ from ...wire.json_codec import loads
 from ..schema import properties
 from .elements import element_of, elements_json
 from .tags import TagTable
-from .value_types import (
-    ValueType,
-    json_string,
-    property_of,
-    read_json,
-    type_of,
-)
+from .value_types import ValueType, json_string, property_of, read_json, type_of
 
 _WRAPPERS = ("arguments", "input")
 

@@ -21,7 +21,7 @@ import re
 from ..declared_tools import DeclaredTools
 from ..events import Dropped, Header
 from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, begun, marker_set
+from .marker_set import HEADER_LIMIT, HeaderPattern, begun, marker_set
 from .protocol import WORD, LeakFormat, LeakParser, MarkerMatch
 
 _BEGIN = ("<|start|>", "<|channel|>")
@@ -50,13 +50,8 @@ _HEADER_SO_FAR = re.compile(
 )
 """The start of one; a token that is cut is not part of it."""
 _CONTENT_TYPE = re.compile(r"(?:json|code)\Z")
-_NEXT = re.compile(
-    rf"\s{{0,{HEADER_LIMIT}}}+(?P<begin>{'|'.join(map(re.escape, (*_BEGIN, _WORDS)))})"
-)
-"""What follows a call if a header does."""
-_NEXT_SO_FAR = re.compile(
-    rf"\s{{0,{HEADER_LIMIT}}}+(?:{'|'.join(map(begun, (*_BEGIN, *_END, _WORDS)))})?"
-)
+_NEXT = HeaderPattern.of((r"\s*+", (*_BEGIN, _WORDS)), (r"\s*+", _END, "(?!)"))
+"""What follows a call if a header does; while half a token follows, that is open."""
 _NOT_BLANK = re.compile(r"\S")
 
 
@@ -151,12 +146,12 @@ class HarmonyParser(LeakParser):
             self._at = token.end()
         if not self._called:
             return self._leave(self._at)
-        follows = _NEXT.match(self._buffer, self._at)
-        if follows is None:
-            may_follow = not self._ended and _NEXT_SO_FAR.fullmatch(self._buffer, self._at)
-            return not may_follow and self._leave(self._at)
-        self._at, self._searched = follows.start("begin"), len(follows["begin"])
-        self._before = "" if follows["begin"] in _BEGIN else "<|channel|>"
+        follows = _NEXT.header_at(self._buffer, self._at)
+        if isinstance(follows, bool):
+            return (self._ended or not follows) and self._leave(self._at)
+        begin = follows[0].lstrip()
+        self._at, self._searched = follows.end() - len(begin), len(begin)
+        self._before = "" if begin in _BEGIN else "<|channel|>"
         self._in_head = True
         self._read = type(self)._read_header
         return True

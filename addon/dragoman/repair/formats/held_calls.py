@@ -145,6 +145,8 @@ class HeldCalls(LeakParser):
     def _read_section(self) -> bool:
         return self._read_tag(self._on_tag_in_section)
 
+    _read_after = _read_section
+
     def _on_tag_in_section(self, tag: Tag) -> None:
         ends_call = tag.kind is TagKind.CALL_END or (self._in_section and tag.kind not in PARTS)
         if tag.kind is TagKind.CALL:
@@ -236,9 +238,6 @@ class HeldCalls(LeakParser):
 
     def _arguments_ended(self, arguments: CallArguments) -> None:  # noqa: ARG002
         self._leave_call()
-
-    def _read_after(self) -> bool:
-        return self._read_section()
 
     def _leave_call(self) -> None:
         self._in_head = False

@@ -22,7 +22,7 @@ from ...wire.json_progress import JsonProgress
 from ..declared_tools import DeclaredTools
 from ..events import CallEnd, Damaged, Dropped, Header
 from ..schema import properties
-from .json_arguments import JsonArguments
+from .json_arguments import BLANKS_IN_STRING, JsonArguments
 from .marker_set import HEADER_LIMIT, HeaderPattern, MarkerPattern
 from .protocol import WORD, LeakParser, MarkerMatch
 from .value_types import read_json
@@ -32,11 +32,13 @@ OBJECT = (
     *(r"(?:(?P<double>\{)\s*+)?+", r"(?=[^\s{])"),
 )
 """With what a call begins."""
-_MEMBER = re.compile(r'\s*+(?:,\s*+)?(?:(?P<end>\})|"(?P<key>[^"\\]{1,64})"\s*:\s*+(?=\S))')
-_MEMBER_SO_FAR = re.compile(r'\s*+(?:,\s*+)?(?:"[^"\\]{0,64}+(?:"\s*+(?::\s*+)?)?)?\Z')
-_NAME = re.compile(rf'"(?P<name>{WORD})"')
+_COMMA = (r"\s*+", r"(?:,\s*+)?+")
+_MEMBER = HeaderPattern.of(
+    (*_COMMA, r"(?P<end>\})"),
+    (*_COMMA, '"', r'(?P<key>[^"\\]{1,64}+)', '"', r"\s*+", ":", r"\s*+", r"(?=\S)"),
+)
+_NAME = HeaderPattern.of(('"', f"(?P<name>{WORD})", '"'))
 _NOT_BLANK = re.compile(r"\S")
-_NAME_SO_FAR = re.compile(rf'"(?:{WORD})?\Z')
 _SEMICOLON = re.compile(r"\s{0,64}+;\s{0,64}+")
 _BETWEEN = re.compile(rf"\s{{0,{HEADER_LIMIT - 1}}}(?P<what>[{{}}\],])")
 
@@ -46,10 +48,10 @@ _OTHER_WORDS = ("args", "input", "params")
 """What models write for these, if the tool has no argument of that name."""
 _OF_THE_API = ("id", "type", "index", "call_id", "tool_call_id")
 """Members that are no arguments, if the tool has none of that name."""
-_BLANKS = r"(?:\s|\\[nrt])*+"
-_STREAMS = re.compile(rf'\{{\s*+"|"{_BLANKS}\{{{_BLANKS}\\?"')
-"""How arguments begin that leave as they arrive."""
-_STREAMS_SO_FAR = re.compile(rf'(?:\{{\s*+|"{_BLANKS}(?:\\|\{{{_BLANKS}\\?)?)?\Z')
+_STREAMS = HeaderPattern.of(
+    (r"\{", r"\s*+", '"'), ('"', BLANKS_IN_STRING, r"\{", BLANKS_IN_STRING, r"\\?+", '"')
+)
+"""How arguments begin that leave as they arrive: an object, or one in a JSON string."""
 
 
 class _Member(NamedTuple):
@@ -93,10 +95,9 @@ class JsonCallsParser(LeakParser):
     # The members of an object
 
     def _read_member(self) -> bool:
-        found = _MEMBER.match(self._buffer, self._at)
-        if found is None or found.end() - self._at >= HEADER_LIMIT:
-            waits = _MEMBER_SO_FAR.match(self._buffer, self._at) and len(self.rest) < HEADER_LIMIT
-            return False if waits else self._end_unclosed()
+        found = _MEMBER.header_at(self._buffer, self._at)
+        if isinstance(found, bool):
+            return not found and self._end_unclosed()
         self._at = found.end()
         if found["end"]:
             return self._end_object()
@@ -113,9 +114,9 @@ class JsonCallsParser(LeakParser):
         return True
 
     def _read_name(self) -> bool:
-        found = _NAME.match(self._buffer, self._at)
-        if found is None:
-            return False if _NAME_SO_FAR.match(self._buffer, self._at) else self._refuse()
+        found = _NAME.header_at(self._buffer, self._at)
+        if isinstance(found, bool):
+            return not found and self._refuse()
         self._at = found.end()
         self._name = found["name"]
         self._read = type(self)._read_member
@@ -123,9 +124,10 @@ class JsonCallsParser(LeakParser):
 
     def _read_value(self) -> bool:
         if not self._pieces and self._may_stream():
-            if _STREAMS.match(self._buffer, self._at):
+            streams = _STREAMS.header_at(self._buffer, self._at)
+            if isinstance(streams, re.Match):
                 return self._start_json(Header(self._name), self._at)
-            if _STREAMS_SO_FAR.match(self._buffer, self._at) and len(self.rest) < HEADER_LIMIT:
+            if streams:
                 return False
         end = self._value.follow(self._buffer, self._at, len(self._buffer))
         self._pieces.append(self._buffer[self._at : end])
@@ -168,9 +170,7 @@ class JsonCallsParser(LeakParser):
 
     # After that
 
-    def _read_after(self) -> bool:
-        """Arguments have ended: so may the object, or others of its members follow."""
-        return self._read_member()
+    _read_after = _read_member  # the object may end with its arguments, or others follow
 
     def _end_unclosed(self) -> bool:
         """There is no member, and no end of the object either: its closing brace is missing, if it

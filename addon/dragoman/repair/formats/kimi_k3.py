@@ -47,11 +47,7 @@ KIMI_K3 = TaggedFormat(
         in_text=TagPattern(*_TAGS, Spelling(_LONE, closes=True)),
         tags=TagPattern(*_TAGS, *_HALF_LOST, Spelling((("<|end_of_msg|>",),), closes=True)),
         in_value=TagPattern(*_TAGS, _THINNED),
-        channels={
-            "think_begin": "reasoning",
-            "think_end": "content",
-            "response_begin": "content",
-        },
+        channels={"think_begin": "reasoning", "think_end": "content", "response_begin": "content"},
         closing=re.compile(r"\s*+<\|?c"),
         strays=True,
         pairs=True,

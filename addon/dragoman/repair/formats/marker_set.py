@@ -151,7 +151,9 @@ def so_far(*parts: Part, empty: bool = True, whole: bool = True) -> str:
         elif not isinstance(part, str):
             rests = by_first(set(part))
             starts += [re.escape(one) + tree(rest, r"\Z", whole="(?!)") for one, rest in rests]
-        rest = f"(?:{'|'.join([*starts, _whole(part) + rest])})"
+        rest = "|".join([*starts, _whole(part) + rest])
+        # Flat alternatives that begin with the same character are searched several times faster.
+        rest = f"(?:{rest})" if at or empty else rest
     return rest
 
 

@@ -51,8 +51,6 @@ class MistralParser(JsonCallsParser):
 
     def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
         super().__init__(match, header, start, tools)
-        self._named_before = bool(header)
-        """Whether the name precedes the arguments, and is not in an object."""
         if match.name == _ARGS and not header:
             self._refuse()
         elif header:
@@ -68,12 +66,11 @@ class MistralParser(JsonCallsParser):
     def _begin(self, found: re.Match[str]) -> bool:
         if not found["name"]:
             return super()._begin(found)
-        self._named_before = True
         header = Header(found["name"], call_id=found["id"] or "")
         return self._start_json(header, found.start("follows"))
 
     def _read_after(self) -> bool:
-        return self._leave(self._at) if self._named_before else super()._read_after()
+        return super()._read_after() if self._name else self._leave(self._at)
 
 
 class _Mistral(LeakFormat):

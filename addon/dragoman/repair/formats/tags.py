@@ -107,12 +107,12 @@ class TagPattern(MarkerPattern):
     def __init__(self, *spellings: Spelling, first: str = "<") -> None:
         """`first` is the character with which most of them begin."""
         self.spellings = spellings
-        self._by_group: dict[int, tuple[Spelling, int]] = {}
-        """Each by the group after all of it, and the first group in it."""
+        self._by_group: dict[int, tuple[Spelling, Mapping[str, TagKind], int]] = {}
+        """Each by the group after all of it, with its words and the first group in it."""
         end = 0
         for each in spellings:
             begin, end = end + 1, end + 1 + re.compile(spelled(*each.parts)).groups
-            self._by_group[end] = each, begin
+            self._by_group[end] = each, each.words, begin
         firsts = (word for each in spellings for word in each.parts[0] if word[0] != first)
         super().__init__(
             "|".join(f"{spelled(*each.parts)}()" for each in spellings),
@@ -124,8 +124,7 @@ class TagPattern(MarkerPattern):
     def read(self, match: re.Match[str], offset: int = 0) -> Tag:
         """The tag that was found in a text, which begins at the `offset`."""
         end = match.lastindex or 0
-        spelling, begin = self._by_group[end]
-        words = spelling.words
+        spelling, words, begin = self._by_group[end]
         kind = words[match[begin]] if words else spelling.kind
         name_group = begin + bool(words)
         name = (match[name_group] or "").strip() if name_group < end else None
