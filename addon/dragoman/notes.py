@@ -19,6 +19,8 @@ LEFT = "left as text"
 """What is noted of each marker of a leak that stays in the text."""
 QUOTED = "in quoted code"
 """Why one stays that a text quotes."""
+LITERAL = "literal header"
+"""The form of a call that names no tool."""
 REPAIRED = "repaired"
 """What is noted of each call that was made of text."""
 
@@ -57,6 +59,8 @@ class Evidence:
         """Record a tool call that repair made of text of the format `leaked_as`; `form` says how
         its name was found."""
         self.note(REPAIRED, f"{name} ({leaked_as}, {form})")
+        if form == LITERAL:
+            self.note("kept the literal header of a call that names no tool")
         self.forms[leaked_as, form] += 1
         name = printable(name)
         if name not in self.calls and len(self.calls) >= MAX_KINDS:

@@ -133,7 +133,7 @@ STREAM_STAGES = [
     "wire.same_frames:SameFrames.text_in",
     "wire.same_frames:SameFrames.replace",
     "wire.same_frames:SameFrames.replacement",
-    "wire.sse:loads",
+    "wire.sse:bounded",
     "wire.sse:dumps",
     "repair.chat_stream:encode_chunk",
     "repair.frame_queue:encode_chunk",

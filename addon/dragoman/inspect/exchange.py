@@ -36,8 +36,10 @@ class Timing:
     longest_silence: float = 0.0
     """Seconds between two steps, or between the request and the first."""
 
-    def moment(self, offset: int, side: Side) -> float | None:
+    def moment(self, offset: int | None, side: Side) -> float | None:
         """Seconds from the request until so many bytes had passed; None if it is not known."""
+        if offset is None:
+            return None
         at = bisect_left(self.steps, offset, key=lambda step: getattr(step, side))
         return self.steps[at].at if at < len(self.steps) else None
 

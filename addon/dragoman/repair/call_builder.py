@@ -10,28 +10,21 @@ as text and natively, is one (`RepeatedCalls`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from io import StringIO
 from typing import Any
 
 from ..notes import Evidence
 from ..wire.chat_calls import read_delta, renumbered
-from .call_namer import LITERAL
 from .declared_tools import DeclaredTools
-from .events import Arguments, CallEnd, CallStart
-from .repeated_calls import RepeatedCall, RepeatedCalls
+from .events import Arguments, CallEnd, CallEvent, CallStart
+from .repeated_calls import Leaked, RepeatedCall, RepeatedCalls
 
 Delta = dict[str, Any]
-CallEvent = CallStart | Arguments | CallEnd
 
 MAX_CHECKED = 64 * 1024
 """Characters of arguments that are compared with the schema of their tool: longer ones are
 texts to be written to a file, which every schema takes."""
 MAX_INDEX = 2**31
 """Larger indexes of calls are invalid."""
-
-
-Piece = tuple[RepeatedCall[Any], CallEvent] | Delta
-"""An event of a leaked call, or a delta of a native one."""
 
 
 class CallBuilder:
@@ -51,8 +44,8 @@ class CallBuilder:
         """Of the upstream's own calls that have another id than theirs."""
         self._numbers: dict[str, int] = {}
         self._renumbers = False
-        self.repeated = RepeatedCalls[Piece](evidence)
-        self.latest: RepeatedCall[Piece] = RepeatedCall("", True, StringIO(), ended=True)
+        self.repeated = RepeatedCalls[Delta](evidence)
+        self.latest = self.repeated.latest
         """The leaked call that came last."""
         self.repaired = 0
         """Leaked calls so far."""
@@ -120,19 +113,14 @@ class CallBuilder:
 
     def deltas_of(self, event: CallEvent) -> list[Delta]:
         """The deltas for an event of a leaked call."""
-        repeated = self.repeated
-        if isinstance(event, CallStart):
-            self.repaired += 1
-            self.latest = repeated.begin(event.name, leaked=True)
-        text = event.text if isinstance(event, Arguments) else ""
-        deltas = self.written(repeated.add(self.latest, (self.latest, event), text))
-        if isinstance(event, CallEnd) and not event.cuts_call:
-            deltas += self.written(repeated.end(self.latest))
+        self.repaired += isinstance(event, CallStart)
+        deltas = self.written(self.repeated.leaked(event))
+        self.latest = self.repeated.latest
         self.open = not isinstance(event, CallEnd)
         self.writes = self.latest.held is None and not self.latest.left_out
         return deltas
 
-    def written(self, pieces: Sequence[Piece]) -> list[Delta]:
+    def written(self, pieces: Sequence[Leaked | Delta]) -> list[Delta]:
         """The deltas for pieces of calls.  A call that was held may leave, whole, within another
         one."""
         deltas: list[Delta] = []
@@ -153,12 +141,10 @@ class CallBuilder:
         """No more calls come; see `RepeatedCalls.close`."""
         return self.written(self.repeated.close(cut=cut))
 
-    def _start(self, call: RepeatedCall[Piece], start: CallStart) -> Delta:
+    def _start(self, call: RepeatedCall, start: CallStart) -> Delta:
         call.index = self._next_index
         self._next_index += 1
         self._evidence.call(start.name, start.format, start.form)
-        if start.form == LITERAL:
-            self._evidence.note("kept the literal header of a call that names no tool")
         function = {"name": start.name, "arguments": ""}
         call_id = start.call_id
         if not call_id or call_id in self._ids or call_id in self._tools.called:
@@ -167,17 +153,9 @@ class CallBuilder:
         self._repaired_ids.add(call_id)
         return {"index": call.index, "id": call_id, "type": "function", "function": function}
 
-    def _end(self, call: RepeatedCall[Piece], end: CallEnd) -> list[Delta]:
-        if end.cut:
-            self._evidence.note("ended within a call")
-            return []
-        if not end.valid:
-            self._evidence.note("passed on arguments that are not JSON")
-        is_checked = call.complete and call.arguments.tell() <= MAX_CHECKED
-        arguments = call.arguments.getvalue() if is_checked else "{}"
-        if not end.valid or (is_checked and self._tools.refuses(call.name, arguments)):
-            self._evidence.refused_calls += 1
-        return [more_arguments(call.index, "{}")] if call.empty else []
+    def _end(self, call: RepeatedCall, end: CallEnd) -> list[Delta]:
+        note_end(self._evidence, self._tools, call, end)
+        return [more_arguments(call.index, "{}")] if call.empty and not end.cut else []
 
     def _new_id(self, wanted: str, index: int) -> str:
         """One that no call of this reply or of the history has."""
@@ -192,6 +170,19 @@ class CallBuilder:
 
     def _has_id(self, call_id: str) -> bool:
         return call_id in self._tools.called or call_id in self._ids or call_id in self._made
+
+
+def note_end(evidence: Evidence, tools: DeclaredTools, call: RepeatedCall, end: CallEnd) -> None:
+    """Record what is wrong with the arguments of such a call."""
+    if end.cut:
+        evidence.note("ended within a call")
+        return
+    if not end.valid:
+        evidence.note("passed on arguments that are not JSON")
+    is_checked = call.complete and call.arguments.tell() <= MAX_CHECKED
+    arguments = call.arguments.getvalue() if is_checked else "{}"
+    if not end.valid or (is_checked and tools.refuses(call.name, arguments)):
+        evidence.refused_calls += 1
 
 
 def more_arguments(index: int, text: str) -> Delta:

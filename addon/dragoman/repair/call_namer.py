@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..notes import LITERAL
 from .call_rule import CallRule
 from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallStart, Header, ScanEvent
@@ -9,7 +10,6 @@ from .formats.protocol import LeakFormat
 
 NAMELESS_LIMIT = 1024 * 1024
 """Characters of arguments held until the tool of a call without a name is known."""
-LITERAL = "literal header"
 """The form of a header that names no tool, where the call is kept all the same."""
 
 

@@ -112,6 +112,8 @@ class LeftAsText:
     why: str
 
 
+CallEvent = CallStart | Arguments | CallEnd
+"""Of a leaked call."""
 ParseEvent = Text | Header | NoHeader | Damaged | Arguments | NoJson | CallEnd | Dropped
 """What the parser gives."""
 ScanEvent = Text | CallStart | Arguments | CallEnd | Dropped | LeftAsText

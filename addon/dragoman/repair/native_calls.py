@@ -53,7 +53,7 @@ class NativeCalls:
         """Whether its arguments stood in its name."""
         self._held: Json | None = None
         """Its first delta, while its name may be cut."""
-        self._came: dict[Call, RepeatedCall[Any]] = {}
+        self._came: dict[Call, RepeatedCall] = {}
 
     @property
     def resting(self) -> bool:

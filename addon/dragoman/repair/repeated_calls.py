@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from ..notes import Evidence
 from ..wire.json_codec import NotJson, dumps, loads
+from .events import Arguments, CallEnd, CallEvent, CallStart
 
 MAX_CALLS = 1024
 """Calls of a reply that are compared."""
@@ -23,18 +24,19 @@ MAX_KEPT = 4 * 1024 * 1024
 A call with more equals no other."""
 MAX_COMMAS = 50_000
 """About as many values are read at once; arguments with more are equal if their texts are."""
-Piece = TypeVar("Piece")
+OfHost = TypeVar("OfHost")
+"""What an owner sends of a native call."""
 
 
 @dataclass(slots=True, eq=False)
-class RepeatedCall(Generic[Piece]):
+class RepeatedCall:
     """A call as far as it has come, leaked or native."""
 
     name: str
     """Empty while that is not known: it may be any."""
     leaked: bool
     arguments: StringIO
-    held: list[Piece] | None = None
+    held: list[Any] | None = None
     """What of it has not left; None if it leaves as it arrives."""
     empty: bool = True
     """Whether there are none so far."""
@@ -48,7 +50,7 @@ class RepeatedCall(Generic[Piece]):
     """That of a leaked call, for the client."""
     _value: bytes | None = None
 
-    def equals(self, other: RepeatedCall[Piece]) -> bool:
+    def equals(self, other: RepeatedCall) -> bool:
         """Whether both have ended, with the same name and arguments."""
         known = self.complete and other.complete and self.ended and other.ended
         return known and self.name == other.name and self._read() == other._read()
@@ -59,15 +61,23 @@ class RepeatedCall(Generic[Piece]):
         return self._value
 
 
-class RepeatedCalls(Generic[Piece]):
-    """The calls of one reply.  A piece is what its owner sends of a call; the methods that return
-    pieces return those that leave now."""
+Leaked = tuple[RepeatedCall, CallEvent]
+"""An event of a leaked call, and its call."""
+
+
+class RepeatedCalls(Generic[OfHost]):
+    """The calls of one reply.  A piece is `Leaked`, or what its owner sends of a native call; the
+    methods that return pieces return those that leave now."""
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
-        self._calls: list[RepeatedCall[Piece]] = []
-        self._held: list[RepeatedCall[Piece]] = []
+        self._calls: list[RepeatedCall] = []
+        self._held: list[RepeatedCall] = []
+        self._kinds = set[bool]()
+        """Whether there are leaked calls, and native ones."""
         self._size = 0
+        self.latest = RepeatedCall("", leaked=True, arguments=StringIO(), ended=True)
+        """The leaked call that came last."""
 
     @property
     def full(self) -> bool:
@@ -79,21 +89,34 @@ class RepeatedCalls(Generic[Piece]):
         """Whether a call is held."""
         return bool(self._held)
 
-    def begin(self, name: str, *, leaked: bool) -> RepeatedCall[Piece]:
-        call: RepeatedCall[Piece] = RepeatedCall(name, leaked, StringIO(newline=""))
+    def begin(self, name: str, *, leaked: bool) -> RepeatedCall:
+        call: RepeatedCall = RepeatedCall(name, leaked, StringIO(newline=""))
         if len(self._calls) < MAX_CALLS:
-            if any(self._before(call)):
+            self._kinds.add(leaked)
+            if len(self._kinds) > 1 and any(self._before(call)):
                 call.held = []
                 self._held.append(call)
             self._calls.append(call)
         return call
 
-    def rename(self, call: RepeatedCall[Piece], name: str) -> list[Piece]:
+    def leaked(self, event: CallEvent, name: str = "") -> list[Leaked | OfHost]:
+        """An event of a leaked call; `name`: by which its tool is compared, if that is another."""
+        if isinstance(event, CallStart):
+            self.latest = self.begin(name or event.name, leaked=True)
+        arguments = event.text if isinstance(event, Arguments) else ""
+        leaving = self.add(self.latest, (self.latest, event), arguments)
+        if isinstance(event, CallEnd) and not event.cuts_call:
+            leaving += self.end(self.latest)
+        return leaving
+
+    def rename(self, call: RepeatedCall, name: str) -> list[Leaked | OfHost]:
         """More of the name has come."""
         call.name = name
         return self._decided()
 
-    def add(self, call: RepeatedCall[Piece], piece: Piece, arguments: str = "") -> list[Piece]:
+    def add(
+        self, call: RepeatedCall, piece: Leaked | OfHost, arguments: str = ""
+    ) -> list[Leaked | OfHost]:
         """A piece of a call, with these of its arguments."""
         if arguments:
             self.keep(call, arguments)
@@ -104,7 +127,7 @@ class RepeatedCalls(Generic[Piece]):
         call.held.append(piece)
         return []
 
-    def keep(self, call: RepeatedCall[Piece], arguments: str) -> None:
+    def keep(self, call: RepeatedCall, arguments: str) -> None:
         """Arguments of a call that is not held, which have left."""
         call.empty = False
         self._size += len(arguments)
@@ -113,14 +136,14 @@ class RepeatedCalls(Generic[Piece]):
         else:
             call.complete = False
 
-    def end(self, call: RepeatedCall[Piece]) -> list[Piece]:
+    def end(self, call: RepeatedCall) -> list[Leaked | OfHost]:
         """The arguments of a call are whole."""
         if call.ended:
             return []
         call.ended = True
         return self._decided()
 
-    def close(self, *, cut: bool = False) -> list[Piece]:
+    def close(self, *, cut: bool = False) -> list[Leaked | OfHost]:
         """No more comes.  `cut`: by a limit; what is held of a call without its end is left out, as
         nobody knows what it would have repeated."""
         for call in self._calls:
@@ -133,7 +156,7 @@ class RepeatedCalls(Generic[Piece]):
                 self._leave_out(call, "was cut")
         return leaving
 
-    def _before(self, call: RepeatedCall[Piece]) -> Iterator[RepeatedCall[Piece]]:
+    def _before(self, call: RepeatedCall) -> Iterator[RepeatedCall]:
         """The calls before this one that it may repeat."""
         for other in self._calls:
             if other is call:
@@ -142,9 +165,9 @@ class RepeatedCalls(Generic[Piece]):
             if may_be and other.leaked != call.leaked and not other.paired:
                 yield other
 
-    def _decided(self) -> list[Piece]:
+    def _decided(self) -> list[Leaked | OfHost]:
         """What need not be held any more."""
-        leaving: list[Piece] = []
+        leaving: list[Leaked | OfHost] = []
         for call in [*self._held]:
             before = [*self._before(call)]
             if twin := next((other for other in before if other.equals(call)), None):
@@ -154,12 +177,12 @@ class RepeatedCalls(Generic[Piece]):
                 leaving += self._let_go(call)
         return leaving
 
-    def _let_go(self, call: RepeatedCall[Piece]) -> list[Piece]:
+    def _let_go(self, call: RepeatedCall) -> list[Leaked | OfHost]:
         self._held.remove(call)
         held, call.held = call.held, None
         return held or []
 
-    def _leave_out(self, call: RepeatedCall[Piece], why: str) -> None:
+    def _leave_out(self, call: RepeatedCall, why: str) -> None:
         self._evidence.note("left out", f"a call of {call.name} that {why}")
         self._held.remove(call)
         call.held, call.left_out = None, True

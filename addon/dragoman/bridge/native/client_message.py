@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from io import StringIO
 from itertools import count
-from typing import Any
 
 from ...notes import Evidence
-from ...repair.call_builder import MAX_CHECKED
-from ...repair.call_namer import LITERAL
+from ...repair.call_builder import note_end
 from ...repair.declared_tools import DeclaredTools
-from ...repair.events import Arguments, CallEnd, CallStart, Dropped, ScanEvent, Text
+from ...repair.events import CallEnd, CallEvent, CallStart, Dropped, ScanEvent, Text
 from ...repair.policy import Policy, note_piece
-from ...repair.repeated_calls import RepeatedCall, RepeatedCalls
+from ...repair.repeated_calls import Leaked, RepeatedCall, RepeatedCalls
 from ...wire import messages as api
 from ...wire.chat_end import is_whole
 from ...wire.json_codec import Json, dumps, string
@@ -26,12 +24,8 @@ from ...wire.sse import Frame
 from ..messages.event_writer import MessageWriter
 from .host_reader import HostText, ItemAdded, ItemDone, OtherEvent, Said, TextDelta
 
-CallEvent = CallStart | Arguments | CallEnd
-Call = RepeatedCall[Any]
 OfHost = ItemAdded | OtherEvent | ItemDone
-Piece = tuple[Call, CallEvent] | OfHost
-"""An event of a leaked call, or one of the host's."""
-_NO_CALL: Call = RepeatedCall("", leaked=False, arguments=StringIO(), ended=True)
+_NO_CALL = RepeatedCall("", leaked=False, arguments=StringIO(), ended=True)
 
 
 class ClientMessage:
@@ -54,9 +48,9 @@ class ClientMessage:
         """Whether there was a stop reason."""
         self._cut = False
         """Whether a call was cut off, be it in its header."""
-        self._calls = RepeatedCalls[Piece](evidence)
-        self._leaked = self._native = _NO_CALL
-        """The leaked call that came last, and that of the host's latest block."""
+        self._calls = RepeatedCalls[OfHost](evidence)
+        self._native = _NO_CALL
+        """That of the host's latest block."""
         self._ids = (f"toolu_{now}_{number}" for number in count(1))
         """For calls, as far as the conversation has none of them."""
 
@@ -106,7 +100,7 @@ class ClientMessage:
         if block.get("type") == api.CALL:
             self._native = self._calls.begin(string(block.get("name")), leaked=False)
 
-    def _follow(self, said: Said) -> Sequence[Piece]:
+    def _follow(self, said: Said) -> Sequence[Leaked | OfHost]:
         """Keep what a block of a call says; what of calls leaves now."""
         native, is_end = self._native, isinstance(said, ItemDone)
         if native.ended:
@@ -166,7 +160,7 @@ class ClientMessage:
         self._writer.begin(self._block)
         self._at = self._writer.index
 
-    def _let_out(self, pieces: Sequence[Piece]) -> None:
+    def _let_out(self, pieces: Sequence[Leaked | OfHost]) -> None:
         for piece in pieces:
             if isinstance(piece, tuple):
                 self._write_call(*piece)
@@ -185,21 +179,13 @@ class ClientMessage:
                 continue
             self._same = False
             if isinstance(piece, CallEvent):
-                self._add_leaked(piece)
+                self._let_out(self._calls.leaked(piece))
             elif isinstance(piece, Dropped):
                 note_piece(self._evidence, piece)
 
     def end_text(self, *, in_header: bool) -> None:
         """A text has ended, maybe in a call's header."""
         self._cut = self._cut or in_header
-
-    def _add_leaked(self, event: CallEvent) -> None:
-        if isinstance(event, CallStart):
-            self._leaked = self._calls.begin(event.name, leaked=True)
-        arguments = event.text if isinstance(event, Arguments) else ""
-        self._let_out(self._calls.add(self._leaked, (self._leaked, event), arguments))
-        if isinstance(event, CallEnd) and not event.cuts_call:
-            self._let_out(self._calls.end(self._leaked))
 
     def _write_text(self, kind: TextKind, text: str) -> None:
         if self._writer.kind != kind:
@@ -212,29 +198,18 @@ class ClientMessage:
                 self._open()
         self._writer.text(kind, text)
 
-    def _write_call(self, call: Call, event: CallEvent) -> None:
+    def _write_call(self, call: RepeatedCall, event: CallEvent) -> None:
         if isinstance(event, CallStart):
             self._evidence.call(event.name, event.format, event.form)
-            if event.form == LITERAL:
-                self._evidence.note("kept the literal header of a call that names no tool")
             call_id = next(made for made in self._ids if made not in self._tools.called)
             self._writer.begin({"type": api.CALL, "id": call_id, "name": event.name})
             self._blank = ""
         elif isinstance(event, CallEnd):
-            self._end_call(call, event)
+            self._cut = self._cut or event.cuts_call
+            note_end(self._evidence, self._tools, call, event)
+            self._writer.stop(cut=event.cuts_call)
         else:
             self._writer.arguments(event.text)
-
-    def _end_call(self, call: Call, end: CallEnd) -> None:
-        self._cut = self._cut or end.cuts_call
-        if end.cut:
-            self._evidence.note("ended within a call")
-        elif not end.valid:
-            self._evidence.note("passed on arguments that are not JSON")
-        checked = call.complete and call.arguments.tell() <= MAX_CHECKED
-        refused = checked and self._tools.refuses(call.name, call.arguments.getvalue())
-        self._evidence.refused_calls += not end.cut and (refused or not end.valid)
-        self._writer.stop(cut=end.cuts_call)
 
 
 def _is_signature(event: Json) -> bool:

@@ -8,14 +8,13 @@ fields; if nothing leaked in it, it ends with the host's fields, too.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from ...notes import Evidence
 from ...repair.call_builder import MAX_CHECKED
-from ...repair.call_namer import LITERAL
-from ...repair.events import Arguments, CallEnd, CallStart, Dropped, ScanEvent, Text
+from ...repair.events import CallEnd, CallEvent, CallStart, Dropped, ScanEvent, Text
 from ...repair.policy import note_piece
-from ...repair.repeated_calls import RepeatedCall, RepeatedCalls
+from ...repair.repeated_calls import Leaked, RepeatedCall, RepeatedCalls
 from ...wire.chat_calls import Call
 from ...wire.json_codec import Json, dumps, objects, string
 from ...wire.responses import TERMINALS
@@ -37,10 +36,7 @@ from .host_reader import (
 from .native_writer import NativeWriter
 from .request_tools import RequestTools
 
-CallEvent = CallStart | Arguments | CallEnd
 OfHost = ItemAdded | OtherEvent | ItemDone
-_Piece = CallEvent | OfHost
-"""Of a leaked call, or of one of the host's."""
 _OF_KIND: dict[str, StreamedPart] = {"content": TEXT, "reasoning": SUMMARY}
 
 
@@ -78,10 +74,8 @@ class LeakedResponse:
         """Writes the open call."""
         self._cut = False
         """Whether a call was cut off."""
-        self._repeated = RepeatedCalls[_Piece](evidence)
-        self._leaked: RepeatedCall[_Piece] | None = None
-        """The leaked call that came last."""
-        self._calls: dict[int, RepeatedCall[_Piece]] = {}
+        self._repeated = RepeatedCalls[OfHost](evidence)
+        self._calls: dict[int, RepeatedCall] = {}
         """Those of the host."""
         self._add_sent(host, text, unsent)
 
@@ -182,28 +176,22 @@ class LeakedResponse:
     def _add_leaked(self, event: CallEvent, index: int) -> None:
         """A piece of a leaked call: it leaves, unless the call may be one of the host's."""
         self._leaked_in.add(index)
-        if isinstance(event, CallStart):
-            self._leaked = self._repeated.begin(self._tool_name(event.name), leaked=True)
-        assert self._leaked is not None
-        arguments = event.text if isinstance(event, Arguments) else ""
-        self._let_out(self._repeated.add(self._leaked, event, arguments))
-        if isinstance(event, CallEnd):
-            self._cut |= event.cuts_call
-            if not event.cuts_call:
-                self._let_out(self._repeated.end(self._leaked))
+        self._cut |= isinstance(event, CallEnd) and event.cuts_call
+        name = self._tool_name(event.name) if isinstance(event, CallStart) else ""
+        self._let_out(self._repeated.leaked(event, name))
 
-    def _let_out(self, pieces: Iterable[_Piece]) -> None:
+    def _let_out(self, pieces: Iterable[Leaked | OfHost]) -> None:
         for piece in pieces:
-            if isinstance(piece, CallStart):
-                self._start_call(piece)
-            elif isinstance(piece, Arguments):
-                assert self._emitter is not None
-                self._emitter.call.add(piece.text)
-                self._emitter.pass_on()
-            elif isinstance(piece, CallEnd):
-                self._end_call(cut=piece.cuts_call)
-            else:
+            if not isinstance(piece, tuple):
                 self._copy(piece)
+            elif isinstance(event := piece[1], CallStart):
+                self._start_call(event)
+            elif isinstance(event, CallEnd):
+                self._end_call(cut=event.cuts_call)
+            else:
+                assert self._emitter is not None
+                self._emitter.call.add(event.text)
+                self._emitter.pass_on()
 
     def _tool_name(self, name: str, namespace: object = None) -> str:
         """The name by which a called tool is compared."""
@@ -214,8 +202,6 @@ class LeakedResponse:
 
     def _start_call(self, start: CallStart) -> None:
         self._evidence.call(start.name, start.format, start.form)
-        if start.form == LITERAL:
-            self._evidence.note("kept the literal header of a call that names no tool")
         self._close()
         tool = self._tools.names.find(start.name) or Tool("function", start.name)
         self._emitter = CallEmitter(Call(id=start.call_id, name=start.name), tool, self._writer)
@@ -301,15 +287,15 @@ class LeakedResponse:
 
     def _begin_call_of_host(self, index: int, item: Json) -> None:
         self._calls.pop(index, None)
-        if string(item.get("type")) in _ARGUMENTS:
+        if _arguments(item) is not None:
             name = self._tool_name(string(item.get("name")), item.get("namespace"))
             self._calls[index] = self._repeated.begin(name, leaked=False)
 
     def _end_call_of_host(self, index: int, item: Json) -> None:
         """An item that is done says what was called, if it is whole."""
-        call, arguments = self._calls.get(index), _ARGUMENTS.get(string(item.get("type")))
+        call, arguments = self._calls.get(index), _arguments(item)
         if call is not None and arguments is not None and item.get("status") != "incomplete":
-            self._repeated.keep(call, arguments(item))
+            self._repeated.keep(call, arguments)
             self._let_out(self._repeated.end(call))
 
     def _end(self, event: Json) -> None:
@@ -335,13 +321,12 @@ def _kind_of(part: StreamedPart) -> str:
     return "content" if part.item == "message" else "reasoning"
 
 
-def _input_as_arguments(item: Json) -> str:
-    """The arguments by which a model calls a custom tool."""
-    return dumps({"input": item.get("input")}).decode()
-
-
-_ARGUMENTS: dict[str, Callable[[Json], str]] = {
-    "function_call": lambda item: string(item.get("arguments")),
-    "custom_tool_call": _input_as_arguments,
-}
-"""What is compared of a call, by the type of its item."""
+def _arguments(item: Json) -> str | None:
+    """What is compared of a call, as a model would write it; None for any other item."""
+    match item.get("type"):
+        case "function_call":
+            return string(item.get("arguments"))
+        case "custom_tool_call":
+            return dumps({"input": item.get("input")}).decode()
+        case _:
+            return None

@@ -185,25 +185,22 @@ def _custom_tool_call(reader: Reader, item: RequestObject) -> ConversationItem:
     return ToolCall(_call_id(item), reader.name(item), text)
 
 
-def _local_shell_call(_: Reader, item: RequestObject) -> ConversationItem:
-    item_id = item.string("id") or ""
-    return ToolCall(_call_id(item) or item_id, "local_shell", _action(item), item_id)
+_STRUCTURED: Mapping[str, tuple[str, str]] = {
+    "local_shell_call": ("local_shell", "action"),
+    "shell_call": ("shell", "action"),
+    "apply_patch_call": ("apply_patch", "operation"),
+}
+"""The tools of the calls that carry a structure, and where."""
 
 
-def _shell_call(_: Reader, item: RequestObject) -> ConversationItem:
-    return ToolCall(_call_id(item), "shell", _action(item))
-
-
-def _action(item: RequestObject) -> str:
-    """Its fields as arguments; its type is the tool's, and null is an absent field."""
-    action = item.plain_object("action") or {}
-    fields = {key: value for key, value in action.items() if key != "type" and value is not None}
-    return dumps(fields).decode()
-
-
-def _apply_patch_call(_: Reader, item: RequestObject) -> ConversationItem:
-    operation = item.plain_object("operation") or {}
-    return ToolCall(_call_id(item), "apply_patch", dumps(operation).decode())
+def _structured_call(_: Reader, item: RequestObject) -> ToolCall:
+    """Its structure as arguments; an action's type is the tool's, and null is an absent field."""
+    name, holder = _STRUCTURED[item.required_string("type")]
+    fields = item.plain_object(holder) or {}
+    if holder == "action":
+        fields = {key: each for key, each in fields.items() if key != "type" and each is not None}
+    item_id = (item.string("id") or "") if name == "local_shell" else ""
+    return ToolCall(_call_id(item) or item_id, name, dumps(fields).decode(), item_id)
 
 
 def _tool_search_call(reader: Reader, item: RequestObject) -> ConversationItem | None:
@@ -320,11 +317,9 @@ _ITEMS: Mapping[str, Callable[[Reader, RequestObject], _Read]] = {
     "tool_call": _tool_call,
     "custom_tool_call": _custom_tool_call,
     "custom_tool_call_output": _output,
-    "local_shell_call": _local_shell_call,
+    **dict.fromkeys(_STRUCTURED, _structured_call),
     "local_shell_call_output": _local_shell_call_output,
-    "shell_call": _shell_call,
     "shell_call_output": _output,
-    "apply_patch_call": _apply_patch_call,
     "apply_patch_call_output": _apply_patch_call_output,
     "tool_search_call": _tool_search_call,
     "tool_search_output": _tool_search_output,

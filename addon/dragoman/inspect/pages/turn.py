@@ -180,12 +180,9 @@ def _times(timing: Timing | None, token: float | None) -> tuple[str, ...]:
 
 def _first_token(timing: Timing | None, facts: TurnFacts) -> float | None:
     """When the upstream's first token came: by its own bytes if they were kept."""
-    if timing is None:
-        return None
-    if facts.upstream.first_token is not None:
-        return timing.moment(facts.upstream.first_token, "upstream")
-    sent = facts.client.first_token
-    return timing.moment(sent, "client") if sent is not None else None
+    if timing is None or facts.upstream.first_token is None:
+        return timing.moment(facts.client.first_token, "client") if timing else None
+    return timing.moment(facts.upstream.first_token, "upstream")
 
 
 def _amounts(exchange: Exchange, reply: ParsedReply) -> tuple[str, ...]:

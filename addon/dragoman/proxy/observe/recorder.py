@@ -84,7 +84,8 @@ class FlowRecorder:
 
     def kept(self) -> dict[str, Any]:
         """What the flow's metadata has of the record when it has ended; at any time."""
-        upstream, client, steps = self.reply.upstream, self.reply.client, self.reply.steps
+        upstream, client, timing = self.reply.upstream, self.reply.client, self.reply.timing
+        steps = (struct.pack("<3d", step.at, step.upstream, step.client) for step in timing.steps)
         evidence = self.evidence
         return {
             "job": self.job,
@@ -99,8 +100,8 @@ class FlowRecorder:
             "tools": bool(self.tools),
             "signed": self.signed,
             "missing": [upstream.missing, client.missing],
-            "steps": struct.pack(f"<{len(steps)}d", *steps),
-            "ended": list(self.reply.ended) if self.streamed else None,
+            "steps": b"".join(steps),
+            "ended": [timing.ended, timing.longest_silence] if self.streamed else None,
             **self._request_fields,
             "upstream": None if self._is_unchanged else upstream.kept,
         }

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import sys
 import time
-from array import array
 from collections import deque
 
+from ...inspect.exchange import Step, Timing
 from ...inspect.parse.frames import gap
 from .refresh import FlowRefresher
 
@@ -69,6 +68,8 @@ class Body:
 
     def add(self, data: bytes) -> None:
         self.total += len(data)
+        if not data:
+            return  # of many pieces nothing is sent: they take no memory
         if len(data) <= self._room:
             self._room -= len(data)
             _append(self._pieces, data)
@@ -91,13 +92,11 @@ class Body:
     def tail(self) -> bytes:
         return self._tail.kept if self._tail else b""
 
-    def ends(self, whole: int, part: int) -> tuple[bytes, bytes]:
-        """The first bytes, and the last if that is not all; of more than `whole` bytes only a
-        `part` of each."""
-        body, tail = (self.head, self.tail) if self.missing else (self.kept, b"")
-        if len(body) <= whole:
-            return body, tail
-        return body[:part], (tail or body)[-part:]
+    @property
+    def ends(self) -> bytes:
+        """What is looked at while it grows: of a long one the beginning and the end."""
+        kept = self.kept
+        return kept if len(kept) <= MAX_LOOKED_AT else kept[:ENDS] + b"\n\n" + kept[-ENDS:]
 
     @property
     def missing(self) -> int:
@@ -119,8 +118,7 @@ class ReplyLog:
         """`keep` is how many bytes are kept of each side; `began` is when the request ended."""
         self.growth: FlowRefresher | None = None
         self.upstream, self.client = Body(keep), Body(keep)
-        self.steps = array("d")
-        """Three numbers for each: seconds since the request, bytes received, bytes sent."""
+        self._steps: list[Step] = []
         self._began = self._last = began
         self._count, self._stride = 0, 1
         self._silence = 0.0
@@ -143,25 +141,9 @@ class ReplyLog:
             self.growth.grew()
 
     @property
-    def ended(self) -> tuple[float, float]:
-        """Seconds from the request to the last piece, and of the longest silence."""
-        return self._last - self._began, self._silence
-
-    def reached(self, offset: int | None) -> float | None:
-        """Seconds from the request until so many bytes had come from the upstream; None if
-        that is not known."""
-        if offset is None:
-            return None
-        steps = self.steps
-        for index in range(0, len(steps), 3):
-            if steps[index + 1] >= offset:
-                return steps[index]
-        return None
-
-    def ends(self, *, growing: bool = False) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
-        """Both sides of the reply; `growing`: only the ends of a long one."""
-        whole, part = (MAX_LOOKED_AT, ENDS) if growing else (sys.maxsize, 0)
-        return self.upstream.ends(whole, part), self.client.ends(whole, part)
+    def timing(self) -> Timing:
+        """Until the last piece."""
+        return Timing(tuple(self._steps), self._last - self._began, self._silence)
 
     def _add(self, received: bytes, sent: bytes, *, at: float | None = None) -> None:
         """`at`: the time of a step.  A fault of the record must not end the stream."""
@@ -181,13 +163,7 @@ class ReplyLog:
         self._last = at
         self._count += 1
         if self._count % self._stride == 0:
-            self.steps.extend((at - self._began, self.upstream.total, self.client.total))
-            if len(self.steps) > 3 * MAX_STEPS:
-                self._thin_out()
-
-    def _thin_out(self) -> None:
-        kept = self.steps[: 3 * FIRST_STEPS]
-        for index in range(3 * FIRST_STEPS, len(self.steps) - 2, 6):
-            kept.extend(self.steps[index : index + 3])
-        self.steps = kept
-        self._stride *= 2
+            self._steps.append(Step(at - self._began, self.upstream.total, self.client.total))
+            if len(self._steps) > MAX_STEPS:
+                self._steps[FIRST_STEPS:] = self._steps[FIRST_STEPS::2]
+                self._stride *= 2

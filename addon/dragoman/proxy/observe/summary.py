@@ -68,7 +68,6 @@ def _count(flow: http.HTTPFlow, stats: Stats, policy: Policy) -> None:
         return
     turn, times = exchange.facts, exchange.timing
     asked = model_asked(exchange.upstream_request)
-    first = turn.upstream.first_token
     stats.add(
         turn,
         exchange.evidence,
@@ -79,7 +78,7 @@ def _count(flow: http.HTTPFlow, stats: Stats, policy: Policy) -> None:
         streamed=times is not None,
         has_tools=bool(exchange.has_tools),
         times={
-            "first token": times.moment(first, "upstream") if times and first else None,
+            "first token": times.moment(turn.upstream.first_token, "upstream") if times else None,
             "longest silence": times.longest_silence if times else None,
             "duration": times.ended if times else None,
         },

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from json.encoder import encode_basestring
 
 from ...wire.json_progress import JsonProgress, Status
 from ..events import Arguments, CallEnd, Dropped, NoJson
-from .marker_set import MarkerPattern
+from .marker_set import HeaderPattern, MarkerPattern, Run
 from .protocol import CallArguments
 
 QUOTED_LIMIT = 16 * 1024
@@ -30,15 +31,13 @@ BLANK_LIMIT = 256
 
 _BLANK = re.compile(r"\s*")
 _CONTROL = re.compile(r"[\x00-\x1f]")
-_ESCAPE = re.compile(r"(?:\\.)++", re.DOTALL)
-_UP_TO_QUOTE = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_UP_TO_QUOTE = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _RUN = re.compile(r"(?:\\.)++|[\x00-\x1f]++", re.DOTALL)
-_SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
-_ESCAPES_OF = {code: _SHORT.get(chr(code), f"\\u{code:04x}") for code in range(32)}
 
-_BLANKS = r"(?:\s|\\[nrt])*+"
-_OBJECT_IN_STRING = re.compile(rf'"{_BLANKS}\{{{_BLANKS}(?:\\?"|\}})')
-_OBJECT_IN_STRING_SO_FAR = re.compile(rf'"{_BLANKS}(?:\{{{_BLANKS})?\\?\Z')
+BLANKS_IN_STRING = Run(r"(?:\s|\\[nrt])*+", r"(?:\s|\\[nrt])*+\\?")
+_OBJECT_IN_STRING = HeaderPattern.of(
+    ('"', BLANKS_IN_STRING, r"\{", BLANKS_IN_STRING, Run(r'(?:\\?"|\})', r"\\?"))
+)
 _ESCAPES = re.compile(r'(?:[^"\\]|\\[^u]|\\u(?![0-9a-fA-F]{0,3}\Z))*+', re.DOTALL)
 """Text up to the closing quote, or to half an escape at its end."""
 _STRING_ESCAPE = re.compile(r"\\(?:u((?![dD][89a-fA-F])[0-9a-fA-F]{4})|([^u]))", re.DOTALL)
@@ -76,11 +75,6 @@ class JsonArguments(CallArguments):
     @property
     def complete(self) -> bool:
         return self._json.complete and (self._string is None or self._string.complete)
-
-    def _add(self, text: str) -> None:
-        text = text if self._string is None else self._string.meaning_of(text)
-        self._events.append(Arguments(self._controls.escaped(text)))
-        self._has_arguments = True
 
     def takes(self, text: str) -> str | None:
         if self._events or self._at < len(self._buffer) or not self._seen:
@@ -151,19 +145,15 @@ class JsonArguments(CallArguments):
     def _skip_leading_blanks(self) -> bool:
         blanks = _BLANK.match(self._buffer, self._at)
         self._at = self._followed = blanks.end() if blanks else self._at
-        if self._at == len(self._buffer) or self._may_open_string():
+        in_string = _OBJECT_IN_STRING.header_at(self._buffer, self._at)
+        if self._at == len(self._buffer) or (in_string is True and not self._ended):
             return False
         self._seen = True
         self._structured = self._buffer.startswith(("{", "["), self._at)
-        if _OBJECT_IN_STRING.match(self._buffer, self._at):
+        if isinstance(in_string, re.Match):
             self._structured, self._string = True, _StringText()
             self._at = self._followed = self._json.follow(self._buffer, self._at, self._at + 1)
         return True
-
-    def _may_open_string(self) -> bool:
-        """Whether only more text shows if they are an object in a JSON string."""
-        short = len(self._buffer) - self._at <= BLANK_LIMIT and not self._ended
-        return short and _OBJECT_IN_STRING_SO_FAR.match(self._buffer, self._at) is not None
 
     def _follow(self, end: int) -> bool:
         """Follow the text up to `end`; False if something was decided before that."""
@@ -252,7 +242,10 @@ class JsonArguments(CallArguments):
 
     def _give(self, end: int) -> None:
         if end > self._at:
-            self._add(self._buffer[self._at : end])
+            text = self._buffer[self._at : end]
+            text = text if self._string is None else self._string.meaning_of(text)
+            self._events.append(Arguments(self._controls.escaped(text)))
+            self._has_arguments = True
             self._at = end
 
     def _end(self, end: int, *, cut: bool) -> None:
@@ -311,12 +304,11 @@ class ControlCharacters:
         if self._escaped and text:
             self._escaped = False
             return text[0] + self.escaped(text[1:])
-        if _CONTROL.search(text) is not None:
-            text = self._with_escapes(text)
-        bare = _ESCAPE.sub("", text) if "\\" in text else text
+        escaped = self._with_escapes(text) if _CONTROL.search(text) is not None else text
+        bare = text.replace("\\\\", "").replace('\\"', "") if "\\" in text else text
         self._in_string ^= bare.count('"') % 2 == 1
         self._escaped = bare.endswith("\\")
-        return text
+        return escaped
 
     def _with_escapes(self, text: str) -> str:
         parts, at, in_string = [], 0, self._in_string
@@ -331,8 +323,7 @@ class ControlCharacters:
 def _escaped(part: str) -> str:
     """Text of a string, with its control characters escaped, but for those after a backslash."""
     if "\\" not in part:
-        part = part.replace("\n", r"\n").replace("\r", r"\r").replace("\t", r"\t")
-        return part.translate(_ESCAPES_OF) if _CONTROL.search(part) else part
+        return encode_basestring(part)[1:-1]
     return _RUN.sub(
-        lambda run: run[0] if run[0][0] == "\\" else run[0].translate(_ESCAPES_OF), part
+        lambda run: run[0] if run[0][0] == "\\" else encode_basestring(run[0])[1:-1], part
     )

@@ -22,8 +22,8 @@ from ...wire.json_progress import JsonProgress
 from ..declared_tools import DeclaredTools
 from ..events import CallEnd, Damaged, Dropped, Header
 from ..schema import properties
-from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, HeaderPattern, MarkerPattern, Run
+from .json_arguments import BLANKS_IN_STRING, JsonArguments
+from .marker_set import HEADER_LIMIT, HeaderPattern, MarkerPattern
 from .protocol import WORD, LeakParser, MarkerMatch
 from .value_types import read_json
 
@@ -48,9 +48,8 @@ _OTHER_WORDS = ("args", "input", "params")
 """What models write for these, if the tool has no argument of that name."""
 _OF_THE_API = ("id", "type", "index", "call_id", "tool_call_id")
 """Members that are no arguments, if the tool has none of that name."""
-_IN_STRING = Run(r"(?:\s|\\[nrt])*+", r"(?:\s|\\[nrt])*+\\?")
 _STREAMS = HeaderPattern.of(
-    (r"\{", r"\s*+", '"'), ('"', _IN_STRING, r"\{", _IN_STRING, r"\\?+", '"')
+    (r"\{", r"\s*+", '"'), ('"', BLANKS_IN_STRING, r"\{", BLANKS_IN_STRING, r"\\?+", '"')
 )
 """How arguments begin that leave as they arrive: an object, or one in a JSON string."""
 
