@@ -115,7 +115,8 @@ class MessagesStreamRepair(NativeRepair):
         self._wordless += self._wordless > 0
         for said in waiting.said:
             if isinstance(said, ItemAdded):
-                self._wordless = int(said.item.get("type") in api.TEXTS)
+                is_text = said.item.get("type") in api.TEXTS
+                self._wordless = max(1, self._wordless) if is_text else 0
             elif isinstance(said, TextDelta):
                 self._wordless *= said.delta.isspace()
             elif isinstance(said, ItemDone) or said.index is None:
