@@ -41,7 +41,7 @@ def free_port() -> int:
 
 
 def scrape(port: int) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as reply:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as reply:
         families = prometheus.text_string_to_metric_families(reply.read().decode())
         return {
             (sample.name, frozenset(sample.labels.items())): sample.value

@@ -1,10 +1,13 @@
-"""Bytes on a connection that no client library would send, and what comes back."""
+"""Bytes on a connection that no client or server library would send, and what comes back."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
 import ssl
+import threading
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
 
 import h2.config
 import h2.connection
@@ -73,3 +76,37 @@ def _more(connection: socket.socket) -> bool:
         return bool(connection.recv(1, socket.MSG_PEEK))
     except TimeoutError:
         return False
+
+
+@contextlib.contextmanager
+def serving(
+    serve: Callable[[socket.socket], None], address: tuple[str, int] = ("127.0.0.1", 0)
+) -> Iterator[str]:
+    """The URL of a server whose connections are each closed when `serve` returns or fails."""
+
+    def run(connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError):
+            serve(connection)
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=run, args=server.accept()[:1], daemon=True).start()
+
+    with socket.create_server(address) as server:
+        threading.Thread(target=accept, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            with contextlib.suppress(OSError):  # which is how some systems take it
+                server.shutdown(socket.SHUT_RDWR)
+
+
+def read_request(stream: BinaryIO) -> bytes:
+    """The first line of the next request, which is read whole; empty if there is none."""
+    line, length = stream.readline(), 0
+    while header := stream.readline().strip().lower():
+        if header.startswith(b"content-length:"):
+            length = int(header.partition(b":")[2])
+    stream.read(length)
+    return line

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import socket
@@ -19,6 +18,7 @@ from tests.live import responses, wire
 from tests.live.chat import CONTROLS, Chat
 from tests.live.chat import REQUEST as CHAT_REQUEST
 from tests.live.mitmdump import ADDON, Mitmdump
+from tests.live.raw import read_request, serving
 from tests.repair.streams import chunk
 
 MEGABYTE = 1024 * 1024
@@ -54,53 +54,36 @@ class Endless:
     """A host that sends the same again and again, some hundred megabytes of it."""
 
     def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.url = ""
         self.status, self.kind = 200, "application/json"
         self.start, self.again = JSON_START, b"x" * 65536
         self.sent_on: threading.Event | None = None
         """If it is there, the reply has a length, and after its start nothing comes before this
         is set."""
-        threading.Thread(target=self._accept, daemon=True).start()
 
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = self._listener.accept()
-                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
-
-    def _serve(self, connection: socket.socket) -> None:
-        with connection, contextlib.suppress(OSError):
-            stream = connection.makefile("rb")
-            length = 0
-            while (header := stream.readline().strip().lower()) != b"":
-                if header.startswith(b"content-length:"):
-                    length = int(header.partition(b":")[2])
-            stream.read(length)
-            head = f"HTTP/1.1 {self.status} X\r\ncontent-type: {self.kind}\r\n"
-            if self.sent_on is not None:
-                length = f"content-length: {len(self.start) + LONG}\r\n\r\n"
-                connection.sendall((head + length).encode() + self.start)
-                self.sent_on.wait()
-                for _ in range(LONG // MEGABYTE):
-                    connection.sendall(b"x" * MEGABYTE)
-                return
-            connection.sendall(head.encode() + b"transfer-encoding: chunked\r\n\r\n")
-            again = self.again * max(1, 65536 // len(self.again))
-            for piece in itertools.chain([self.start], itertools.repeat(again, LONG // len(again))):
-                if piece:
-                    connection.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
-            connection.sendall(b"0\r\n\r\n")
-
-    def close(self) -> None:
-        self._listener.close()
+    def serve(self, connection: socket.socket) -> None:
+        read_request(connection.makefile("rb"))
+        head = f"HTTP/1.1 {self.status} X\r\ncontent-type: {self.kind}\r\n"
+        if self.sent_on is not None:
+            length = f"content-length: {len(self.start) + LONG}\r\n\r\n"
+            connection.sendall((head + length).encode() + self.start)
+            self.sent_on.wait()
+            for _ in range(LONG // MEGABYTE):
+                connection.sendall(b"x" * MEGABYTE)
+            return
+        connection.sendall(head.encode() + b"transfer-encoding: chunked\r\n\r\n")
+        again = self.again * max(1, 65536 // len(self.again))
+        for piece in itertools.chain([self.start], itertools.repeat(again, LONG // len(again))):
+            if piece:
+                connection.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
+        connection.sendall(b"0\r\n\r\n")
 
 
 @pytest.fixture
 def endless() -> Iterator[Endless]:
     host = Endless()
-    yield host
-    host.close()
+    with serving(host.serve) as host.url:
+        yield host
 
 
 @pytest.fixture

@@ -172,7 +172,7 @@ def told(plain_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> 
     with Mitmdump(folder / "confdir", *arguments, scripts=scripts) as proxy:
         _ask_everything(proxy, plain_upstream)
         telltale = json.loads(wire.exchange(f"{proxy.url}/telltale", b"").body)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as reply:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as reply:
             metrics = reply.read().decode()
     # The script that makes the faults says where, with the query.
     log = re.sub(r"^.*: fault (fired|not reached)$", r"fault \1", proxy.log, flags=re.MULTILINE)

@@ -7,15 +7,15 @@ import http.client
 import json
 import re
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from fixtures.server import Reply, Upstream
 from tests.live.chat import CONTROLS
 from tests.live.mitmdump import ADDON, Mitmdump
+from tests.live.raw import read_request, serving
 from tests.live.wire import TIMEOUT
 from tests.repair.streams import chunk, sse
 
@@ -38,32 +38,18 @@ def ask(connection: http.client.HTTPConnection, path: str, body: object) -> tupl
     return response.status, response.read()
 
 
-@contextlib.contextmanager
-def answering(raw: bytes, address: tuple[str, int] = ("127.0.0.1", 0)) -> Iterator[int]:
-    """An upstream that answers every request with these bytes."""
-    with socket.create_server(address) as server:
-        server.settimeout(0.1)
-        ended = threading.Event()
+def answering(
+    raw: bytes, address: tuple[str, int] = ("127.0.0.1", 0)
+) -> contextlib.AbstractContextManager[str]:
+    """An upstream that answers every request with these bytes, and closes when its client does."""
 
-        def run() -> None:
-            while not ended.is_set():
-                with contextlib.suppress(TimeoutError, ConnectionError):
-                    connection, _ = server.accept()
-                    with connection:
-                        connection.settimeout(TIMEOUT)
-                        connection.recv(65536)
-                        connection.sendall(raw)
-                        connection.settimeout(0.2)
-                        with contextlib.suppress(TimeoutError):
-                            connection.recv(1)
+    def serve(connection: socket.socket) -> None:
+        stream = connection.makefile("rb")
+        read_request(stream)
+        connection.sendall(raw)
+        stream.read(1)
 
-        thread = threading.Thread(target=run)
-        thread.start()
-        try:
-            yield server.getsockname()[1]
-        finally:
-            ended.set()
-            thread.join()
+    return serving(serve, address)
 
 
 def chunked(body: bytes, trailers: bytes = b"") -> bytes:
@@ -100,7 +86,8 @@ def test_a_status_without_a_body_to_a_bridged_request_breaks_no_later_one(
     plain_upstream.replies["good"] = Reply(STREAM)
     plain_upstream.replies["odd"] = Reply(b"", "text/plain", status, (("upgrade", "x"),))
     arguments = "--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all"
-    connection = http.client.HTTPConnection("127.0.0.1", mitmdump(*arguments).port, timeout=TIMEOUT)
+    port = mitmdump(*arguments).port
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
     for _ in range(2):
         path = "/odd;framing=length/v1/responses"
         response = answered(connection, path, RESPONSES | {"stream": stream})
@@ -112,10 +99,10 @@ def test_a_status_without_a_body_to_a_bridged_request_breaks_no_later_one(
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
 def test_trailers_behind_a_stream_lose_nothing(mitmdump: GetMitmdump, path: str) -> None:
-    with answering(chunked(STREAM, b"x-checksum: 1\r\n")) as port:
-        arguments = "--mode", f"reverse:http://127.0.0.1:{port}", "--set", "dragoman_bridge=~all"
+    with answering(chunked(STREAM, b"x-checksum: 1\r\n")) as url:
+        arguments = "--mode", f"reverse:{url}", "--set", "dragoman_bridge=~all"
         proxy = mitmdump(*arguments)
-        connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=TIMEOUT)
         body = ask(connection, path, CHAT if "chat" in path else RESPONSES)[1]
     assert b"early" in body
     assert b"late" in body
@@ -125,7 +112,7 @@ def test_trailers_behind_a_stream_lose_nothing(mitmdump: GetMitmdump, path: str)
 def test_flows_that_have_ended_are_not_held_by_their_connection(
     plain_upstream: Upstream, mitmdump: GetMitmdump
 ) -> None:
-    plain_upstream.replies["short"] = plain_upstream.replies.get("short") or _reply()
+    plain_upstream.replies["short"] = plain_upstream.replies.get("short") or Reply(STREAM)
     arguments = "--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all"
     proxy = mitmdump(*arguments, scripts=(ADDON, CONTROLS))
     connection = http.client.HTTPConnection("127.0.0.1", proxy.port, timeout=TIMEOUT)
@@ -141,28 +128,18 @@ def test_flows_that_have_ended_are_not_held_by_their_connection(
     assert json.loads(held)["HTTPFlow"] <= 5, held
 
 
-def _reply() -> object:
-    from fixtures.server import Reply  # noqa: PLC0415
-
-    return Reply(STREAM)
-
-
 def test_the_chunks_of_one_read_leave_as_one(mitmdump: GetMitmdump) -> None:
     """mitmproxy alone would send each of them as it came."""
     head, _, body = chunked(sse([chunk({"content": "word"})] * 50)).partition(b"\r\n\r\n")
 
-    def answer(server: socket.socket) -> None:
-        connection, _ = server.accept()
-        with connection:
-            connection.recv(65536)
-            connection.sendall(head + b"\r\n\r\n")
-            time.sleep(0.5)  # the headers are a read of their own
-            connection.sendall(body)
+    def answer(connection: socket.socket) -> None:
+        read_request(connection.makefile("rb"))
+        connection.sendall(head + b"\r\n\r\n")
+        time.sleep(0.5)  # the headers are a read of their own
+        connection.sendall(body)
 
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        proxy = mitmdump("--mode", f"reverse:http://127.0.0.1:{server.getsockname()[1]}")
-        thread = threading.Thread(target=answer, args=(server,))
-        thread.start()
+    with serving(answer) as url:
+        proxy = mitmdump("--mode", f"reverse:{url}")
         with socket.create_connection(("127.0.0.1", proxy.port), timeout=TIMEOUT) as client:
             content = json.dumps(CHAT).encode()
             request = b"POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\n"
@@ -171,6 +148,5 @@ def test_the_chunks_of_one_read_leave_as_one(mitmdump: GetMitmdump) -> None:
             received = b""
             while not received.endswith(b"0\r\n\r\n"):
                 received += client.recv(65536)
-        thread.join()
     assert received.count(b'"word"') == 50
     assert len(re.findall(rb"(?m)^[0-9a-f]+\r\n", received)) < 10

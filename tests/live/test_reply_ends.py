@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,6 +19,7 @@ from tests.bridge.grammar import check
 from tests.live import responses
 from tests.live.chat import CONTROLS, Chat
 from tests.live.mitmdump import ADDON, Mitmdump
+from tests.live.raw import read_request, serving
 from tests.live.responses import Exchange, text_of
 from tests.repair.streams import chunk, sse
 
@@ -129,16 +129,11 @@ def counting_upstream() -> Iterator[tuple[str, list[int]]]:
     """A host that sends each reply's end 10 ms after its `[DONE]`, or, at `/open…`, never; it
     counts the requests of each of its connections."""
     counts: list[int] = []
-    listener = socket.create_server(("127.0.0.1", 0))
 
-    def serve(connection: socket.socket, number: int) -> None:
-        stream = connection.makefile("rb")
-        while line := stream.readline():
-            length = 0
-            while (header := stream.readline().strip().lower()) != b"":
-                if header.startswith(b"content-length:"):
-                    length = int(header.partition(b":")[2])
-            stream.read(length)
+    def serve(connection: socket.socket) -> None:
+        counts.append(0)
+        number, stream = len(counts) - 1, connection.makefile("rb")
+        while line := read_request(stream):
             counts[number] += 1
             connection.sendall(
                 b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n"
@@ -148,20 +143,9 @@ def counting_upstream() -> Iterator[tuple[str, list[int]]]:
                 continue
             time.sleep(0.01)
             connection.sendall(b"0\r\n\r\n")
-        connection.close()
 
-    def accept() -> None:
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            counts.append(0)
-            threading.Thread(target=serve, args=(connection, len(counts) - 1), daemon=True).start()
-
-    threading.Thread(target=accept, daemon=True).start()
-    yield f"http://127.0.0.1:{listener.getsockname()[1]}", counts
-    listener.close()
+    with serving(serve) as url:
+        yield url, counts
 
 
 def test_connections_are_kept_on_both_sides(

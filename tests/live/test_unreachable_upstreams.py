@@ -6,8 +6,6 @@ import contextlib
 import itertools
 import json
 import re
-import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from fixtures.server import Upstream
 from tests.live import responses, wire
 from tests.live.chat import CONTROLS, Chat
 from tests.live.mitmdump import ADDON, Mitmdump, make_confdir
+from tests.live.raw import serving
 from tests.live.responses import Exchange
 from tests.live.test_dying_upstreams import GetMitmdump
 from tests.waiting import eventually
@@ -25,27 +24,12 @@ from tests.waiting import eventually
 @contextlib.contextmanager
 def listening(answer: bytes | None) -> Iterator[str]:
     """The address of a server that accepts, says `answer` and closes; None: refuses."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"127.0.0.1:{server.getsockname()[1]}"
-        if answer is None:
-            server.close()
+    with serving(lambda connection: connection.sendall(answer or b"")) as url:
+        address = url.removeprefix("http://")
+        if answer is not None:
             yield address
-            return
-        stopped = threading.Event()
-        thread = threading.Thread(target=_serve, args=(server, answer, stopped))
-        thread.start()
-        try:
-            yield address
-        finally:
-            stopped.set()
-            thread.join()
-
-
-def _serve(server: socket.socket, answer: bytes, stopped: threading.Event) -> None:
-    server.settimeout(0.05)
-    while not stopped.is_set():
-        with contextlib.suppress(TimeoutError), server.accept()[0] as connection:
-            connection.sendall(answer)
+    if answer is None:
+        yield address
 
 
 UNREACHABLE = {

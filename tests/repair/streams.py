@@ -122,7 +122,6 @@ def repair_whole(
     return repaired_whole(body, tools, policy, evidence, now)
 
 
-def summarize(body: bytes, tail: bytes = b"") -> ReplyFacts:
-    """A look at the body of a reply, at once; `tail` is the end of one of which `body` is only
-    the beginning."""
-    return read_reply(body, tail).facts
+def summarize(body: bytes) -> ReplyFacts:
+    """A look at the body of a reply, at once."""
+    return read_reply(body).facts

@@ -13,7 +13,7 @@ import re
 MAX_DEPTH = 100_000
 """Deeper nesting counts as broken (one byte of memory a level)."""
 
-_STRING_RUN = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_STRING_RUN = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _SPACE_RUN = re.compile(r"[ \t\r\n]*")
 _SPACES = frozenset(" \t\r\n")
 _LITERAL_RUN = re.compile(r"[-+.0-9A-Za-z]*")

@@ -385,9 +385,8 @@ class TurnReader:
         self._upstream_ended = True
 
 
-def read_reply(body: bytes, tail: bytes = b"", *, keeps: bool = False) -> ReplyReader:
-    """The facts of a body, perhaps unfinished.  `tail` is the end of a body of which `body` is only
-    the beginning."""
+def read_reply(body: bytes, *, keeps: bool = False) -> ReplyReader:
+    """The facts of a body, perhaps unfinished, or without its middle."""
     reader = ReplyReader(keeps=keeps)
     if not is_event_stream(body):
         reader.document(body)
@@ -396,7 +395,7 @@ def read_reply(body: bytes, tail: bytes = b"", *, keeps: bool = False) -> ReplyR
     for frame in islice(split(body), MAX_FRAMES):
         reader.frame(frame)
         read += len(frame.raw)
-    rest = tail or body[read:]
+    rest = body[read:]
     # The last event of a response is as long as the response.
     start = rest.rfind(b"\n\n", 0, max(0, len(rest) - TAIL))
     for frame in split(rest[start + 2 :] if start >= 0 else rest[-TAIL:]):

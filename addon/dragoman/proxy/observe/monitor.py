@@ -231,13 +231,14 @@ def _facts(flow: http.HTTPFlow, record: FlowRecorder, *, growing: bool = False) 
     if read is not None and read.knows:
         upstream, client = read.upstream, read.client
     else:
-        bodies = record.reply.ends(growing=growing)
+        sides = record.reply.upstream, record.reply.client
+        received, sent = (side.ends if growing else side.kept for side in sides)
         if not record.streamed and flow.response is not None:
-            received = readable(flow.response), b""
-            bodies = bodies[0] if bodies[0][0] else received, received
-        cut = bool(bodies[0][1])
-        upstream = read_reply(*bodies[0])
-        client = upstream if bodies[0] == bodies[1] else read_reply(*bodies[1])
+            sent = readable(flow.response)
+            received = received or sent
+        cut = sides[0].missing > 0
+        upstream = read_reply(received)
+        client = upstream if received == sent else read_reply(sent)
     of_upstream = upstream.facts
     if of_upstream.parsed and not (growing or cut):
         record.evidence.refused_calls += refused(upstream, record.tools)

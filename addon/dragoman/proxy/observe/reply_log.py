@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from collections import deque
 
@@ -69,6 +68,8 @@ class Body:
 
     def add(self, data: bytes) -> None:
         self.total += len(data)
+        if not data:
+            return  # of many pieces nothing is sent: they take no memory
         if len(data) <= self._room:
             self._room -= len(data)
             _append(self._pieces, data)
@@ -91,13 +92,11 @@ class Body:
     def tail(self) -> bytes:
         return self._tail.kept if self._tail else b""
 
-    def ends(self, whole: int, part: int) -> tuple[bytes, bytes]:
-        """The first bytes, and the last if that is not all; of more than `whole` bytes only a
-        `part` of each."""
-        body, tail = (self.head, self.tail) if self.missing else (self.kept, b"")
-        if len(body) <= whole:
-            return body, tail
-        return body[:part], (tail or body)[-part:]
+    @property
+    def ends(self) -> bytes:
+        """What is looked at while it grows: of a long one the beginning and the end."""
+        kept = self.kept
+        return kept if len(kept) <= MAX_LOOKED_AT else kept[:ENDS] + b"\n\n" + kept[-ENDS:]
 
     @property
     def missing(self) -> int:
@@ -145,11 +144,6 @@ class ReplyLog:
     def timing(self) -> Timing:
         """Until the last piece."""
         return Timing(tuple(self._steps), self._last - self._began, self._silence)
-
-    def ends(self, *, growing: bool = False) -> tuple[tuple[bytes, bytes], tuple[bytes, bytes]]:
-        """Both sides of the reply; `growing`: only the ends of a long one."""
-        whole, part = (MAX_LOOKED_AT, ENDS) if growing else (sys.maxsize, 0)
-        return self.upstream.ends(whole, part), self.client.ends(whole, part)
 
     def _add(self, received: bytes, sent: bytes, *, at: float | None = None) -> None:
         """`at`: the time of a step.  A fault of the record must not end the stream."""

@@ -25,6 +25,8 @@ from .mistral import MISTRAL
 from .protocol import LeakFormat, MarkerMatch
 from .qwen import QWEN
 
+_UNKNOWN = frozenset({"a model of no known family"})
+"""Most often it runs on somebody's own computer."""
 REGISTRY: dict[LeakFormat, frozenset[str]] = {
     KIMI_K2: frozenset({"kimi"}),
     KIMI_K3: frozenset({"kimi"}),
@@ -52,7 +54,7 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     LFM2: frozenset({"lfm"}),
     enclosed_json.LFM2_JSON: frozenset({"lfm"}),
     enclosed_json.CALLING_TOOL: frozenset(),
-    JSON_ALONE: frozenset({"qwen", "hermes", "mistral", "llama", "gemma", "granite"}),
+    JSON_ALONE: _UNKNOWN | {"qwen", "hermes", "mistral", "llama", "gemma", "granite"},
 }
 """Each format with the model families that write it (`model_family`)."""
 _LONE = {
@@ -71,8 +73,7 @@ NAMES = tuple(dict.fromkeys(each.name for each in FORMATS))
 _ALWAYS = frozenset({"kimi"})
 """Families whose formats are looked for even with a vendor's own model: routers rename it."""
 _BY_FAMILY = (HARMONY_STRIPPED, JSON_ALONE, CLAUDE)
-"""Formats that are looked for with the models of their families alone; JSON also with a model of
-no known family, which most often runs on somebody's own computer."""
+"""Formats that are looked for with the models of their families alone."""
 _FAMILIES = frozenset().union(*REGISTRY.values())
 
 
@@ -107,13 +108,12 @@ class FormatChoice:
         if self.formats is not None:
             return active(self.formats)
         families = families_of(requested, replied)
-        written = families | {"anthropic"} if claude else families
-        if families & VENDORS:
-            written |= _ALWAYS
-            return active(tuple(each for each, own in REGISTRY.items() if own & written))
-        others = [each for each in FORMATS if not (REGISTRY[each] & written)]
-        left_out = {each for each in _BY_FAMILY if families or each is not JSON_ALONE} & {*others}
-        return active(tuple(each for each in FORMATS if each not in left_out))
+        of_vendor = bool(families & VENDORS)
+        written = families | _ALWAYS if of_vendor else families or _UNKNOWN
+        written |= {"anthropic"} if claude else set()
+        by_family = FORMATS if of_vendor else _BY_FAMILY
+        own = (each for each in FORMATS if each not in by_family or REGISTRY[each] & written)
+        return active(tuple(own))
 
     def prepare(self) -> None:
         """Compile what replies need, whatever the model: some 0.1 s that no reply has to wait."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from json.encoder import encode_basestring
 
 from ...wire.json_progress import JsonProgress
 from ..events import Arguments, CallEnd, Dropped, NoJson
@@ -30,11 +31,8 @@ BLANK_LIMIT = 256
 
 _BLANK = re.compile(r"\s*")
 _CONTROL = re.compile(r"[\x00-\x1f]")
-_ESCAPE = re.compile(r"(?:\\.)++", re.DOTALL)
-_UP_TO_QUOTE = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
+_UP_TO_QUOTE = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _RUN = re.compile(r"(?:\\.)++|[\x00-\x1f]++", re.DOTALL)
-_SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
-_ESCAPES_OF = {code: _SHORT.get(chr(code), f"\\u{code:04x}") for code in range(32)}
 
 BLANKS_IN_STRING = Run(r"(?:\s|\\[nrt])*+", r"(?:\s|\\[nrt])*+\\?")
 _OBJECT_IN_STRING = HeaderPattern.of(
@@ -306,12 +304,11 @@ class ControlCharacters:
         if self._escaped and text:
             self._escaped = False
             return text[0] + self.escaped(text[1:])
-        if _CONTROL.search(text) is not None:
-            text = self._with_escapes(text)
-        bare = _ESCAPE.sub("", text) if "\\" in text else text
+        escaped = self._with_escapes(text) if _CONTROL.search(text) is not None else text
+        bare = text.replace("\\\\", "").replace('\\"', "") if "\\" in text else text
         self._in_string ^= bare.count('"') % 2 == 1
         self._escaped = bare.endswith("\\")
-        return text
+        return escaped
 
     def _with_escapes(self, text: str) -> str:
         parts, at, in_string = [], 0, self._in_string
@@ -326,8 +323,7 @@ class ControlCharacters:
 def _escaped(part: str) -> str:
     """Text of a string, with its control characters escaped, but for those after a backslash."""
     if "\\" not in part:
-        part = part.replace("\n", r"\n").replace("\r", r"\r").replace("\t", r"\t")
-        return part.translate(_ESCAPES_OF) if _CONTROL.search(part) else part
+        return encode_basestring(part)[1:-1]
     return _RUN.sub(
-        lambda run: run[0] if run[0][0] == "\\" else run[0].translate(_ESCAPES_OF), part
+        lambda run: run[0] if run[0][0] == "\\" else encode_basestring(run[0])[1:-1], part
     )
