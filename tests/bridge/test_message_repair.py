@@ -480,6 +480,9 @@ def test_blocks_without_end_need_no_memory() -> None:
 def test_frames_that_say_nothing_wait_up_to_a_limit() -> None:
     blank = [("text", ["\n"] * 20_000)]
     assert repaired(stream(blank)) == stream(blank)
+    stage = stage_for(tools_of(REQUEST, "messages"), Policy(), Evidence(), 7)
+    starts = [each for each in events([("text", [])] * 200) if each["type"].endswith("block_start")]
+    assert sum(len(stage.feed(Frame(event(each)))) for each in starts) > 100
     half = events([("text", ["So. <|tool_calls_section_be"])])
     pings = event({"type": "ping"}) * (2 * MAX_WAITING + 10)
     for said in ([], [half[2] | {"delta": {"type": "text_delta", "text": K2}}]):

@@ -80,11 +80,11 @@ class DeclaredTools:
             model=string(body.get("model")),
             forbidden="none" in (body.get("tool_choice"), body.get("function_call")),
             wants_json=is_json_form(body.get("response_format")),
-            called=_called(body.get("messages")),
+            called=tools_by_id(_calls(body.get("messages"))),
         )
 
     def with_aliases(self, aliases: Mapping[str, str], called: Mapping[str, str]) -> DeclaredTools:
-        """The same tools, which may be called by further names, and by the ids of further earlier
+        """These tools, which may be called by further names, and by the ids of further earlier
         calls."""
         named = {alias: self._meant.get(name, name) for alias, name in aliases.items()}
         return DeclaredTools(
@@ -335,12 +335,18 @@ def _shape(name: str) -> str:
     return name.replace("-", "_")
 
 
-def _called(messages: object) -> dict[str, str]:
-    """The tool of each call in a history, by its id; "" for ids that two tools share."""
+def tools_by_id(calls: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The tool of each call in a history, by its id, of ids and names; "" for ids that two tools
+    share."""
     called: dict[str, str] = {}
+    for call_id, name in calls:
+        if call_id:
+            called[call_id] = name if called.setdefault(call_id, name) == name else ""
+    return called
+
+
+def _calls(messages: object) -> Iterator[tuple[str, str]]:
     for message in objects(messages):
         for call in map(read_delta, objects(message.get("tool_calls"))):
-            if call is not None and call.id:
-                same = called.setdefault(call.id, call.name) == call.name
-                called[call.id] = call.name if same else ""
-    return called
+            if call is not None:
+                yield call.id, call.name

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...notes import Evidence
-from ...repair.declared_tools import DeclaredTools, is_json_form
+from ...repair.declared_tools import DeclaredTools, is_json_form, tools_by_id
 from ...repair.formats.active import ActiveFormats
 from ...repair.model_family import families_of
 from ...repair.policy import Policy
@@ -50,7 +50,7 @@ class MessagesTools:
             model=_known(body.get("model")),
             forbidden=isinstance(choice, dict) and choice.get("type") == "none",
             wants_json=is_json_form(output.get("format") if isinstance(output, dict) else None),
-            called={string(call.get("id")): string(call.get("name")) for call in calls},
+            called=tools_by_id((string(c.get("id")), string(c.get("name"))) for c in calls),
         )
         return cls(declared)
 
@@ -115,7 +115,8 @@ class MessagesStreamRepair(NativeRepair):
         self._wordless += self._wordless > 0
         for said in waiting.said:
             if isinstance(said, ItemAdded):
-                self._wordless = int(said.item.get("type") in api.TEXTS)
+                is_text = said.item.get("type") in api.TEXTS
+                self._wordless = max(1, self._wordless) if is_text else 0
             elif isinstance(said, TextDelta):
                 self._wordless *= said.delta.isspace()
             elif isinstance(said, ItemDone) or said.index is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...notes import Evidence
-from ...repair.declared_tools import DeclaredTools, ToolLookup, is_json_form
+from ...repair.declared_tools import DeclaredTools, ToolLookup, is_json_form, tools_by_id
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, array, objects, string
 from ...wire.responses import STREAMED_CALLS
@@ -36,18 +36,11 @@ class RequestTools:
         nothing."""
         body: Json = request if isinstance(request, dict) else {}
         toolbox = Toolbox(_ANY_NAME, unsupported="drop", evidence=Evidence())
-        called: dict[str, str] = {}
         for tool in _tools(body):
             with suppress(Refused):  # the host may understand it
                 toolbox.declare([("tools", tool)])
-        for item in objects(body.get("input")):
-            call_id, name = item.get("call_id"), item.get("name")
-            if (
-                item.get("type") in STREAMED_CALLS
-                and isinstance(call_id, str)
-                and isinstance(name, str)
-            ):
-                called[call_id] = name if called.setdefault(call_id, name) == name else ""
+        items = objects(body.get("input"))
+        calls = (item for item in items if item.get("type") in STREAMED_CALLS)
         functions = [tool["function"] for tool in toolbox.chat_tools()]
         schemas = {function["name"]: function.get("parameters") for function in functions}
         names, text = ToolLookup(toolbox.tools), body.get("text")
@@ -57,7 +50,7 @@ class RequestTools:
             model=string(body.get("model")),
             forbidden=body.get("tool_choice") == "none",
             wants_json=is_json_form(text.get("format") if isinstance(text, dict) else None),
-            called=called,
+            called=tools_by_id((string(i.get("call_id")), string(i.get("name"))) for i in calls),
         )
         return cls(declared, names, isinstance(request, dict))
 

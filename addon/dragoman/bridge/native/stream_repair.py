@@ -66,8 +66,8 @@ class ResponsesStreamRepair(NativeRepair):
             return not (self._reader.begins(event) or kind in DELTAS)
         if kind != "response.output_item.added":
             return True
-        about = [each.event for each in self._deferred if each.event]
-        if any(self._reader.index_of(each) == text.index for each in about):
+        first = self._deferred[0].event if self._deferred else None
+        if first is not None and self._reader.index_of(first) == text.index:
             return False
         item = event.get("item")
         is_call = isinstance(item, dict) and string(item.get("type")).endswith("_call")
