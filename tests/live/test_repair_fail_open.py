@@ -139,7 +139,7 @@ STREAM_STAGES = [
     "repair.frame_queue:encode_chunk",
     "repair.frame_queue:Choice.read",
     "repair.frame_queue:Choice.decide",
-    "repair.frame_queue:FrameQueue.leave",
+    "repair.frame_queue:FrameQueue.release",
     "repair.frame_queue:Part.deltas",
     "repair.frame_queue:passages",
     "repair.scanner:Scanner.feed",

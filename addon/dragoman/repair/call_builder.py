@@ -117,7 +117,7 @@ class CallBuilder:
         deltas = self.written(self.repeated.leaked(event))
         self.latest = self.repeated.latest
         self.open = not isinstance(event, CallEnd)
-        self.writes = self.latest.held is None and not self.latest.left_out
+        self.writes = self.latest.held is None and not self.latest.dropped
         return deltas
 
     def written(self, pieces: Sequence[Leaked | Delta]) -> list[Delta]:
@@ -198,7 +198,7 @@ def only_arguments(delta: Delta) -> tuple[Any, Any] | None:
 
 
 def _joined(deltas: list[Delta]) -> list[Delta]:
-    """The same, with arguments alone in the delta of their call before them."""
+    """The deltas, but arguments alone are in the delta of their call before them."""
     runs: list[tuple[Delta, list[str]]] = []
     for delta in deltas:
         first, more = runs[-1][0] if runs else {}, only_arguments(delta)

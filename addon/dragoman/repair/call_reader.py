@@ -79,7 +79,8 @@ class Candidate:
     calls: int = 0
     """That began in it."""
     whole: tuple[int, int] = 0, 0
-    """Its characters, and its events, up to the end of its last whole call, or text between."""
+    """How many of its characters, and of its events, are of whole calls and texts between them: of
+    ``<call A><half of call B>`` those of A."""
 
     def add(self, text: str) -> None:
         self.raw.append(text)
@@ -129,7 +130,7 @@ class Outcome(enum.Enum):
     LEFT = enum.auto()
     """The section is over: the `rest` is text again."""
     REFUSED = enum.auto()
-    """The candidate is text: `drop_candidate`."""
+    """The candidate is text: `refuse`."""
 
 
 class CallReader:
@@ -145,12 +146,13 @@ class CallReader:
         self.parser: LeakParser | None = None
         """That of the open section."""
         self.certain: LeakParser | None = None
-        """The same parser, if nothing is held: text may only continue its arguments."""
+        """The parser of the open section, if nothing is held: of ``"command": "ls`` more is more
+        of the arguments, and nothing else need be asked (`Scanner.takes`)."""
         self.candidate: Candidate | None = None
         """It outlives its section if what follows decides on it."""
         self.held: Candidate | None = None
-        """The same, if it is a call that is given once it is whole, and nothing else may make it
-        text: the frames of its text need not wait."""
+        """The candidate, if it is a call that is given once it is whole, and nothing else may make
+        it text: the frames of its text need not wait."""
         self.rest = ""
         """The text after the latest section."""
         self.refusal = ""
@@ -224,7 +226,7 @@ class CallReader:
         for event in candidate.events:
             self._add(event)
 
-    def drop_candidate(self, candidate: Candidate) -> None:
+    def refuse(self, candidate: Candidate) -> None:
         """The candidate is text; nothing is open any more."""
         quoted = candidate.quoted_in_text and not candidate.odd
         apart = quoted or (self._committed and self.damaged is not None)
@@ -257,7 +259,7 @@ class CallReader:
         return marker if marker.opens_call else Outcome.REFUSED
 
     def _after_quotation(self, candidate: Candidate, buffer: str) -> Outcome | MarkerMatch:
-        """The same where it may be quoted otherwise than in code: its lines decide, or what
+        """What becomes of a candidate that may be quoted, not in code: its lines decide, or what
         follows, but for markers that only end something."""
         if self._quoted_by_lines(candidate, buffer):
             return Outcome.REFUSED

@@ -30,7 +30,6 @@ from .frame_queue import (
     WaitingFrame,
     added_chunk,
     with_delta,
-    without_text_of,
 )
 from .pipeline import StreamRepair
 from .policy import Policy
@@ -94,7 +93,7 @@ class ChatStreamRepair(StreamRepair):
             queue.read(frame, chunk, (choice, Passage(self._fields, text)))
         else:
             self._read(frame, frame.value if text else chunk)
-        return self._give_up(queue.too_much) if queue.too_much else queue.leave()
+        return self._give_up(queue.too_much) if queue.too_much else queue.release()
 
     def _find_model(self, chunk: Json) -> None:
         """The model that the reply names may add formats to those looked for."""
@@ -153,16 +152,19 @@ class ChatStreamRepair(StreamRepair):
                 new.only = "text", taken
             new.counted = frame.counted
             return [new]
-        if chunk.get("usage"):
-            rest = encode_chunk(without_text_of(chunk, fields), frame.other_lines)
-            rest.counted = frame.counted
-            return [rest]
-        return []
+        if not chunk.get("usage"):
+            return []
+        (value,) = chunk["choices"]
+        delta = {name: member for name, member in value["delta"].items() if name not in fields}
+        rest = with_delta(chunk, delta, value.get("finish_reason"), keeps_usage=True)
+        counted = encode_chunk(rest, frame.other_lines)
+        counted.counted = frame.counted
+        return [counted]
 
     def _continue_native(
         self, frame: Frame, choice: Choice, chunk: Json, text: str
     ) -> list[Frame] | None:
-        """The same for one that only continues the arguments of a native call."""
+        """What replaces a frame that only continues the arguments of a native call; or None."""
         if not (choice.scanner.between and choice.natives.resting):
             return None
         (value,) = chunk["choices"]
@@ -176,7 +178,7 @@ class ChatStreamRepair(StreamRepair):
             Part(waiting, choice, value["delta"], finish=finish, natives=sent, changed=True)
         )
         self._queue.add(waiting)
-        return self._queue.leave()
+        return self._queue.release()
 
     # Any other frame
 
@@ -214,12 +216,12 @@ class ChatStreamRepair(StreamRepair):
     def close(self) -> list[Frame]:
         """The stream has ended: what was held, and a finish reason if none came."""
         self._end()
-        return self._queue.leave()
+        return self._queue.release()
 
     def break_off(self) -> list[Frame]:
         """The upstream broke off: what was held, as text."""
         self._fail()
-        return self._queue.leave()
+        return self._queue.release()
 
     def _end(self, *, done: bool = False) -> None:
         """Close every choice; give one that called tools and has no finish reason its own.

@@ -84,7 +84,7 @@ class DeclaredTools:
         )
 
     def with_aliases(self, aliases: Mapping[str, str], called: Mapping[str, str]) -> DeclaredTools:
-        """The same tools, which may be called by further names, and by the ids of further earlier
+        """These tools, which may be called by further names, and by the ids of further earlier
         calls."""
         named = {alias: self._meant.get(name, name) for alias, name in aliases.items()}
         return DeclaredTools(

@@ -121,7 +121,7 @@ ScanEvent = Text | CallStart | Arguments | CallEnd | Dropped | LeftAsText
 
 
 def joined(events: list[ScanEvent]) -> list[ScanEvent]:
-    """The same with adjacent texts in one event, and adjacent arguments."""
+    """The events, with adjacent texts in one, and adjacent arguments."""
     runs: list[tuple[ScanEvent, list[str]]] = []
     last: ScanEvent | None = None
     for event in events:

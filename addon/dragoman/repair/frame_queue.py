@@ -74,13 +74,13 @@ class Choice:
     latest: Json
     """The latest chunk, if it is not too large: its metadata are those of chunks that are added."""
     fields: tuple[str, ...] = ()
-    """Those that carry the text now."""
+    """The fields that carry the text now."""
     length: int = 0
     """Characters of the text so far."""
     role_sent: bool = False
     finished: bool = False
     _parts: deque[Part] = field(default_factory=deque)
-    """Those with text that is not decided."""
+    """The parts whose text is not decided."""
     _cut: bool = False
     """Whether a call was cut off."""
 
@@ -115,7 +115,7 @@ class Choice:
 
     def end(self, part: Part, end: Callable[[Scanner], list[ScanEvent]], *, whole: bool) -> None:
         """The text ends, well or not: all of it is decided."""
-        part.add_calls(self.natives.flush())
+        part.add_calls(self.natives.release())
         self._place(part, end(self.scanner))
         part.add_calls(self.calls.close(cut=not whole))
         self.calls.open = False
@@ -298,7 +298,7 @@ class FrameQueue:
         self._evidence = evidence
         self._now = now
         self.formats = formats
-        """Those that are looked for in choices to come."""
+        """The formats that are looked for in choices to come."""
         self.model = ""
         """That of the reply."""
         self._made: set[str] = set()
@@ -388,7 +388,7 @@ class FrameQueue:
                 choices[part.position] = value | new
         return {**waiting.chunk, "choices": choices}
 
-    def leave(self) -> list[Frame]:
+    def release(self) -> list[Frame]:
         """What is sent now; all of that or, if a fault comes in between, nothing.  Where several
         choices run, frames of the others wait for an open one only up to a limit."""
         waiting, count = self.waiting, 0
@@ -492,14 +492,6 @@ def with_delta(
     if new.get("usage") is not None:
         del new["usage"]
     return new
-
-
-def without_text_of(chunk: Json, fields: tuple[str, ...]) -> Json:
-    """What a chunk of one choice says beside the text in these fields."""
-    (value,) = chunk["choices"]
-    delta = {name: member for name, member in value["delta"].items() if name not in fields}
-    value = {**value, "delta": delta, "finish_reason": value.get("finish_reason")}
-    return {**chunk, "choices": [value]}
 
 
 def added_chunk(latest: Json, delta: Json, finish: str | None = None) -> Frame:

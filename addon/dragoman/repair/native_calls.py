@@ -34,7 +34,7 @@ _TOKEN = "<|"
 
 
 class NativeCalls:
-    """Those of one choice.  `calls` gives them the indexes and ids that the client sees."""
+    """The upstream's calls of one choice; `calls` gives them their indexes and ids."""
 
     def __init__(
         self, tools: DeclaredTools, calls: CallBuilder, formats: ActiveFormats, evidence: Evidence
@@ -96,10 +96,10 @@ class NativeCalls:
         return [sent for element in elements for sent in self._take(element)]
 
     def take_whole(self, calls: list[Any]) -> list[Any]:
-        """The same for the ``tool_calls`` of a whole message."""
+        """What the client gets for the ``tool_calls`` of a whole message."""
         return [self._calls.came(self.clean(call), at) for at, call in enumerate(calls)]
 
-    def flush(self) -> list[Any]:
+    def release(self) -> list[Any]:
         """What is held, as no more of the name comes."""
         held, self._held = self._held, None
         return self._send(held, self._latest) if held is not None and self._latest else []
@@ -127,16 +127,16 @@ class NativeCalls:
         if delta.index is None:
             return self._send(element, self._assembler.take(delta)[0])
         if not isinstance(cleaned.get("function"), dict):
-            return [*self.flush(), self._calls.native(element)]
+            return [*self.release(), self._calls.native(element)]
         if delta.name.startswith(_TOKEN) and self._latest is not None:
             return self._tail(cleaned)
         call, is_new = self._assembler.take(delta)
         call.forget()
         if is_new:
             has_all = cleaned is not element and bool(delta.arguments)
-            return [*self.flush(), *self._begin(cleaned, delta, call, has_all=has_all)]
+            return [*self.release(), *self._begin(cleaned, delta, call, has_all=has_all)]
         if call is not self._latest:
-            return [*self.flush(), *self._send(element, call, delta)]
+            return [*self.release(), *self._send(element, call, delta)]
         if self._held is not None:
             return self._join_name(self._held, cleaned, delta, call)
         if self._has_all:
@@ -163,7 +163,7 @@ class NativeCalls:
         """A later delta of the call whose name may be cut."""
         function = held["function"]
         if call.name == function["name"] and delta.arguments:
-            return [*self.flush(), *self._send(self._continued(element, delta), call)]
+            return [*self.release(), *self._send(self._continued(element, delta), call)]
         function = {**function, "name": self._tools.of_native(call.name) or call.name}
         if delta.arguments:
             function["arguments"] = delta.arguments
@@ -171,7 +171,7 @@ class NativeCalls:
         if not delta.arguments and self._tools.may_be_cut(call.name):
             return []
         self._evidence.note("joined", "the name of a call that came in pieces")
-        return self.flush()
+        return self.release()
 
     def _continued(self, element: Json, delta: CallDelta) -> Json:
         """A later delta of the latest call, without what belongs to its first."""

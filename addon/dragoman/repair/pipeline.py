@@ -108,7 +108,7 @@ class RepairPipeline:
         self.error = ""
         """Why the reply ends early, if it does."""
         self.broken = ""
-        """The same where the client's reply has to break off."""
+        """Why the client's reply has to break off, if it does."""
 
     @property
     def heartbeat(self) -> bytes:

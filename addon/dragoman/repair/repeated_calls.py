@@ -3,7 +3,7 @@
 One leaked and one native call of a reply with the same name and equal arguments, as JSON values,
 are one call, whichever came first; two native ones are two, and two leaked ones are two.  What
 comes first leaves as it arrives.  A call that may repeat one is held until both have ended, and
-then left out or let go; no other is ever held.
+then dropped or released; no other is ever held.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class RepeatedCall:
     ended: bool = False
     paired: bool = False
     """Whether an equal one of the other kind has come."""
-    left_out: bool = False
+    dropped: bool = False
     index: int = 0
     """That of a leaked call, for the client."""
     _value: bytes | None = None
@@ -104,10 +104,10 @@ class RepeatedCalls(Generic[OfHost]):
         if isinstance(event, CallStart):
             self.latest = self.begin(name or event.name, leaked=True)
         arguments = event.text if isinstance(event, Arguments) else ""
-        leaving = self.add(self.latest, (self.latest, event), arguments)
+        released = self.add(self.latest, (self.latest, event), arguments)
         if isinstance(event, CallEnd) and not event.cuts_call:
-            leaving += self.end(self.latest)
-        return leaving
+            released += self.end(self.latest)
+        return released
 
     def rename(self, call: RepeatedCall, name: str) -> list[Leaked | OfHost]:
         """More of the name has come."""
@@ -120,7 +120,7 @@ class RepeatedCalls(Generic[OfHost]):
         """A piece of a call, with these of its arguments."""
         if arguments:
             self.keep(call, arguments)
-        if call.left_out:
+        if call.dropped:
             return []
         if call.held is None:
             return [piece]
@@ -144,17 +144,17 @@ class RepeatedCalls(Generic[OfHost]):
         return self._decided()
 
     def close(self, *, cut: bool = False) -> list[Leaked | OfHost]:
-        """No more comes.  `cut`: by a limit; what is held of a call without its end is left out, as
+        """No more comes.  `cut`: by a limit; what is held of a call without its end is dropped, as
         nobody knows what it would have repeated."""
         for call in self._calls:
             call.ended |= not cut
-        leaving = self._decided()
+        released = self._decided()
         for call in [*self._held]:
             if call.ended:
-                leaving += self._let_go(call)
+                released += self._release(call)
             else:
-                self._leave_out(call, "was cut")
-        return leaving
+                self._drop(call, "was cut")
+        return released
 
     def _before(self, call: RepeatedCall) -> Iterator[RepeatedCall]:
         """The calls before this one that it may repeat."""
@@ -167,29 +167,29 @@ class RepeatedCalls(Generic[OfHost]):
 
     def _decided(self) -> list[Leaked | OfHost]:
         """What need not be held any more."""
-        leaving: list[Leaked | OfHost] = []
+        released: list[Leaked | OfHost] = []
         for call in [*self._held]:
             before = [*self._before(call)]
             if twin := next((other for other in before if other.equals(call)), None):
                 call.paired = twin.paired = True
-                self._leave_out(call, "came twice")
+                self._drop(call, "came twice")
             elif all(other.ended for other in before) and (call.ended or not before):
-                leaving += self._let_go(call)
-        return leaving
+                released += self._release(call)
+        return released
 
-    def _let_go(self, call: RepeatedCall) -> list[Leaked | OfHost]:
+    def _release(self, call: RepeatedCall) -> list[Leaked | OfHost]:
         self._held.remove(call)
         held, call.held = call.held, None
         return held or []
 
-    def _leave_out(self, call: RepeatedCall, why: str) -> None:
+    def _drop(self, call: RepeatedCall, why: str) -> None:
         self._evidence.note("left out", f"a call of {call.name} that {why}")
         self._held.remove(call)
-        call.held, call.left_out = None, True
+        call.held, call.dropped = None, True
 
 
 def _normal_form(arguments: str) -> bytes:
-    """The same for equal JSON values; what is no JSON is its text."""
+    """One text for all that are equal as JSON values; what is no JSON stays as it is."""
     if arguments.count(",") <= MAX_COMMAS:
         try:
             return dumps(_in_order(loads(arguments)))

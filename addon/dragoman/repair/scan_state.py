@@ -15,13 +15,13 @@ MAX_IN_VAIN = 256
 """Markers of one format without a call; after so many, its markers are text for the rest of the
 turn: each costs as much as ten thousand characters of text."""
 MAX_ALL_IN_VAIN = 512
-"""The same of all formats together."""
+"""Markers of all formats together without a call; after so many, all that comes is text."""
 OF_A_CALL = 16
 """Markers for which a call makes up."""
 OF_A_QUOTATION = 3
 """Markers more that a whole call counts which is text: it costs as much as four."""
 MAX_LIKENESSES = 4096
-"""The same of beginnings that are those of no marker (``<| ``), which cost less."""
+"""Beginnings of a format's markers that are those of none (``<| ``), which cost less."""
 MAX_CALLS = 256
 """Calls of one reply, after which all markers are text: no client could run more at once."""
 TOO_MANY = "after too many without a call"
@@ -37,7 +37,7 @@ class ReplyCounts:
     likenesses: Counter[LeakFormat] = field(default_factory=Counter)
     """See `MAX_LIKENESSES`."""
     given_up: list[LeakFormat] = field(default_factory=list)
-    """Those of which there were too many."""
+    """The formats of which there were too many."""
     calls: int = 0
     fence_lines: int = 0
     """See `markdown.MAX_FENCE_LINES`."""
@@ -48,7 +48,7 @@ class ScanState:
 
     def __init__(self, formats: ActiveFormats, counts: ReplyCounts) -> None:
         self.formats = formats
-        """Those that are looked for."""
+        """The formats that are looked for."""
         self.counts = counts
         self._events: list[ScanEvent] = []
         self.fed = 0

@@ -211,7 +211,7 @@ class Scanner:
         if self._text.buffer and self._state.called:
             self._text.buffer = ""
             self._state.add(Dropped("unfinished marker"))
-        self._text.give(len(self._text.buffer))
+        self._text.release(len(self._text.buffer))
         return self._state.take()
 
     # Transitions
@@ -257,11 +257,11 @@ class Scanner:
         """The candidate is text, up to what has not been read yet."""
         calls, text = self._calls, self._text
         rest = calls.parser.rest if calls.parser else text.buffer
-        calls.drop_candidate(candidate)
+        calls.refuse(candidate)
         text.buffer = "".join(candidate.raw)
         size = len(text.buffer) - len(rest)
         near = text.buffer[: size + _SEEN_AFTER]
-        text.give(size, size if candidate.calls else 0)
+        text.release(size, size if candidate.calls else 0)
         if calls.damaged is not None:
             cut = ", cut off" if calls.damaged.cut else ""
             self._state.add(LeftAsText("damaged call", f"of {calls.damaged.name}{cut}"))

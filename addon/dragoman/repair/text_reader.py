@@ -57,7 +57,7 @@ class TextReader:
 
     # What leaves
 
-    def give(self, size: int, calls: int = 0) -> None:
+    def release(self, size: int, calls: int = 0) -> None:
         """The buffer's first characters are text.  `calls`: see `ScanState.read`."""
         run, self.buffer = self.buffer[:size], self.buffer[size:]
         if run:
@@ -77,7 +77,7 @@ class TextReader:
         strays = [each for each in self._state.formats if self._takes_out(each, self._rules(each))]
         marker = lone_at_end(self.buffer, before, strays)
         if marker is not None:
-            self.give(marker.start)
+            self.release(marker.start)
             marker = marker.moved(-marker.start)
             rule = self._rules(marker.format)
             quotation = code.quotation()
@@ -90,7 +90,7 @@ class TextReader:
         if after_call and self.buffer and not self.buffer.strip():
             self.buffer = ""
             self._state.add(Dropped("white space after calls"))
-        self.give(len(self.buffer))
+        self.release(len(self.buffer))
 
     # Where the next section begins
 
@@ -100,7 +100,7 @@ class TextReader:
         while (marker := self._find()) is not None:
             header, text = self._text_before(marker)
             if text:
-                self.give(text)
+                self.release(text)
                 marker = marker.moved(-text)
             rule, code = self._rules(marker.format), self._state.code
             if marker.start > 0:  # what is before it, its header, may end quoted code
@@ -152,7 +152,7 @@ class TextReader:
                 marker = alone
         end = marker.start if marker else len(buffer) - state.formats.unfinished(buffer)
         if marker is None and not self._must_wait(buffer[:end]):
-            self.give(end)
+            self.release(end)
         return marker
 
     def _candidate(
@@ -203,10 +203,10 @@ class TextReader:
         """The marker is text."""
         self._state.add_in_vain(marker.format)
         if marker.alone:
-            self.give(marker.end)
+            self.release(marker.end)
             self.fresh = False
             return
-        self.give(marker.end)
+        self.release(marker.end)
         self._state.add(LeftAsText(marker.name, why))
         if why is AFTER_ALL_CALLS:
             self._state.give_up_all()

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .json_codec import dumps
-from .json_progress import JsonProgress, Status
+from .json_progress import JsonProgress
 
 MANY = 1024
 ID_PREFIX = "functions."
@@ -145,7 +145,7 @@ class Call:
     def whole(self) -> bool:
         """Whether the arguments are a complete JSON value."""
         self._follow()
-        return self._follower.status is Status.COMPLETE
+        return self._follower.complete
 
     @property
     def lacks_value(self) -> bool:
@@ -192,15 +192,18 @@ class CallAssembler:
                 return call, False
         call = None if new else self._candidate(delta)
         if call is not None:
-            delta = _after(call.repeated, delta)
-            call.repeated = None
+            if (head := call.repeated) is not None:
+                index = head.index if delta.index is None else delta.index
+                call_id, name = delta.id or head.id, delta.name or head.name
+                delta, call.repeated = CallDelta(index, call_id, name, delta.arguments), None
+            names_another = bool(delta.name and call.name) or _other_id(delta, call)
             if self._continues_name(delta, call):
                 call.name += delta.name
                 delta = replace(delta, name="")
             elif _begins(delta, call):
                 call = None
-            elif _may_begin(delta, call):
-                call.repeated = delta
+            elif names_another and call.fragments and not delta.arguments.strip() and call.whole:
+                call.repeated = delta  # it is one if arguments follow
                 return call, False
         is_new = call is None
         if call is None:
@@ -230,16 +233,17 @@ class CallAssembler:
         same_id = self._by_id.get(delta.id) if delta.id else None
         new_index = delta.index is not None and same_index is None
         if same_id is not None and (same_index is None or same_index.id != delta.id):
-            # The head of a call with the id of another?
-            whole = same_id.whole if same_id.fragments else not delta.arguments
-            return None if new_index and delta.name and whole else same_id
+            # The head of a call may have the id of another.
+            is_head = new_index and bool(delta.name)
+            ended = is_head and (same_id.whole if same_id.fragments else not delta.arguments)
+            return None if ended else same_id
         if same_index is not None:
             return same_index
         latest = self.calls[-1] if self.calls else None
         begins = delta.id or delta.name or delta.arguments.startswith("{")
         if latest is None or not (new_index and begins):
             return latest
-        # At a new index, more of the arguments of the latest call?
+        # At a new index there may be more of the arguments of the latest call.
         more = delta.arguments and latest.name and not delta.name
         return latest if more and not latest.whole else None
 
@@ -260,14 +264,6 @@ def _other_id(delta: CallDelta, call: Call) -> bool:
     return bool(delta.id and call.id and delta.id != call.id)
 
 
-def _after(head: CallDelta | None, delta: CallDelta) -> CallDelta:
-    """A head and the delta after it, joined."""
-    if head is None:
-        return delta
-    index = head.index if delta.index is None else delta.index
-    return replace(delta, index=index, id=delta.id or head.id, name=delta.name or head.name)
-
-
 def _begins(delta: CallDelta, call: Call) -> bool:
     """Whether a delta at the place of `call` is the head of another one."""
     other_id = _other_id(delta, call)
@@ -277,9 +273,3 @@ def _begins(delta: CallDelta, call: Call) -> bool:
     if not call.fragments:
         return bool(other_id and delta.name)
     return call.whole and bool((other_id and delta.name) or delta.arguments.strip())
-
-
-def _may_begin(delta: CallDelta, call: Call) -> bool:
-    """Whether it is one if arguments follow."""
-    head = (delta.name and call.name) or _other_id(delta, call)
-    return bool(head and call.fragments and not delta.arguments.strip() and call.whole)

@@ -48,16 +48,15 @@ class ChoiceDelta:
 
 
 def choices(chunk: Mapping[str, Any]) -> list[ChoiceDelta]:
-    values = enumerate(array(chunk.get("choices")))
-    return [read_choice(value, position) for position, value in values if isinstance(value, dict)]
-
-
-def read_choice(value: Json, position: int) -> ChoiceDelta:
-    delta = value.get("delta")
-    whole = not isinstance(delta, dict)
-    delta = value.get("message") if whole else delta
-    delta = delta if isinstance(delta, dict) else {}
-    return ChoiceDelta(choice_index(value, position), delta, whole, value)
+    found = []
+    for position, value in enumerate(array(chunk.get("choices"))):
+        if isinstance(value, dict):
+            delta, message = value.get("delta"), value.get("message")
+            whole = not isinstance(delta, dict)
+            delta = message if whole else delta
+            delta = delta if isinstance(delta, dict) else {}
+            found.append(ChoiceDelta(choice_index(value, position), delta, whole, value))
+    return found
 
 
 def choice_index(value: Json, position: int) -> int:
@@ -79,7 +78,7 @@ class LoneText(NamedTuple):
     """The fields of its delta that are the text; none if the arguments of its one call are."""
     text: str
     only: Only | None
-    """The same, if nobody has to read the chunk again: it is of the first choice, and says nothing
+    """All that it says, if nobody has to read it again: it is of the first choice, and says nothing
     of the whole reply."""
 
 

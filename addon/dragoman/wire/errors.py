@@ -43,18 +43,8 @@ class Refused(Exception):  # noqa: N818 - an answer to the client, not a fault o
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamError:
-    """An error in OpenAI's fields."""
-
-    message: str
-    type: str
-    code: str
-    param: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class ErrorObject:
-    """An error as an upstream wrote it; missing fields are empty."""
+    """An error as an upstream wrote it, or as clients know it; missing fields are empty."""
 
     message: str = ""
     type: str = ""
@@ -126,7 +116,7 @@ def http_error(status: int, body: bytes, *, retry_after: str = "") -> HttpError:
     return HttpError(status, new_body, header)
 
 
-def stream_error(value: Any, *, named: bool = False) -> UpstreamError | None:
+def stream_error(value: Any, *, named: bool = False) -> ErrorObject | None:
     """The error in a chunk of a stream, or in a reply with status 200; None if there is none.
     `named`: the frame is an ``event: error``."""
     error = error_object(value) if named else read_error(value)
@@ -137,12 +127,12 @@ def stream_error(value: Any, *, named: bool = False) -> UpstreamError | None:
         code = "invalid_prompt" if error.status in _FINAL_STATUSES else "server_error"
     message = error.message or "The upstream reported an error without a message."
     message = _with_wait(message, code, _wait(error))
-    return UpstreamError(message, error.type or TYPES[code], code, error.param)
+    return ErrorObject(message, error.type or TYPES[code], code, error.param)
 
 
-def failure(code: str, message: str) -> UpstreamError:
+def failure(code: str, message: str) -> ErrorObject:
     """An error that the bridge itself has to report."""
-    return UpstreamError(message, TYPES.get(code, "server_error"), code)
+    return ErrorObject(message, TYPES.get(code, "server_error"), code)
 
 
 def read_error(value: Any) -> ErrorObject | None:

@@ -8,7 +8,6 @@ A line end inside a string, which JSON forbids and models write, is allowed.
 
 from __future__ import annotations
 
-import enum
 import re
 
 MAX_DEPTH = 100_000
@@ -20,14 +19,6 @@ _SPACES = frozenset(" \t\r\n")
 _LITERAL_RUN = re.compile(r"[-+.0-9A-Za-z]*")
 _ITEM_RUN = re.compile(r"""(?:[ \t\r\n]*+(?:"[^"\\]*+"|[-0-9tfn][-+.0-9A-Za-z]*+)[ \t\r\n]*+,)++""")
 """Plain members of an array, each with its comma, matched at once."""
-
-
-class Status(enum.Enum):
-    """How far a followed text has come."""
-
-    OPEN = enum.auto()
-    COMPLETE = enum.auto()
-    BROKEN = enum.auto()
 
 
 # What the grammar allows next, outside of strings.
@@ -60,12 +51,15 @@ _CLOSES = {
 
 
 class JsonProgress:
-    """Follows one JSON text; `status` and `in_string` are current after `follow`."""
+    """Follows one JSON text; what it says of it is current after `follow`."""
 
-    __slots__ = ("_expect", "_stack", "escaped", "in_string", "status")
+    __slots__ = ("_expect", "_stack", "broken", "complete", "escaped", "in_string")
 
     def __init__(self) -> None:
-        self.status = Status.OPEN
+        self.complete = False
+        """Whether the value has ended."""
+        self.broken = False
+        """Whether no continuation could make this valid."""
         self.in_string = False
         self.escaped = False
         """Whether the text so far ends in half an escape."""
@@ -76,32 +70,24 @@ class JsonProgress:
     @property
     def lacks_value(self) -> bool:
         """Whether a string has no end, or a member of an object no value."""
-        if self.status is not Status.OPEN or self.in_string:
+        if self.complete or self.broken or self.in_string:
             return self.in_string
         after_key = self._expect == _VALUE and bool(self._stack)
         return after_key or self._expect in (_FIRST_KEY, _COLON)
 
     def copy(self) -> JsonProgress:
         other = JsonProgress()
-        other.status, other.in_string = self.status, self.in_string
-        other.escaped, other._expect = self.escaped, self._expect
+        other.complete, other.broken = self.complete, self.broken
+        other.in_string, other.escaped = self.in_string, self.escaped
+        other._expect = self._expect
         other._stack = bytearray(self._stack)
         return other
-
-    @property
-    def complete(self) -> bool:
-        return self.status is Status.COMPLETE
-
-    @property
-    def broken(self) -> bool:
-        """Whether no continuation could make this valid."""
-        return self.status is Status.BROKEN
 
     def follow(self, text: str, start: int, end: int) -> int:
         """Read ``text[start:end]``; returns where reading stopped: at `end`, after the character
         that completed the value, or at the one that broke it."""
         at = start
-        while at < end and self.status is Status.OPEN:
+        while at < end and not (self.complete or self.broken):
             if self.in_string:
                 at = self._string(text, at, end)
             elif self._expect == _END_OF_LITERAL:
@@ -112,9 +98,9 @@ class JsonProgress:
 
     def end(self) -> None:
         """The text ends here: a number at the top level is complete only now."""
-        if self.status is Status.OPEN:
-            bare = self._expect == _END_OF_LITERAL and not self._stack
-            self.status = Status.COMPLETE if bare else Status.BROKEN
+        if not (self.complete or self.broken):
+            self.complete = self._expect == _END_OF_LITERAL and not self._stack
+            self.broken = not self.complete
             self.in_string = False
 
     def _string(self, text: str, at: int, end: int) -> int:
@@ -163,13 +149,13 @@ class JsonProgress:
         elif expect == _COMMA_OR_END and character == ",":
             self._expect = _KEY if stack[-1] == ord("{") else _VALUE
         else:
-            self.status = Status.BROKEN
+            self.broken = True
         if len(stack) > MAX_DEPTH:
-            self.status = Status.BROKEN
-        return at + (self.status is not Status.BROKEN)
+            self.complete, self.broken = False, True
+        return at + (not self.broken)
 
     def _value_ended(self) -> None:
         if self._stack:
             self._expect = _COMMA_OR_END
         else:
-            self.status = Status.COMPLETE
+            self.complete = True

@@ -100,14 +100,14 @@ class Frame:
 
     @property
     def json(self) -> Any:
-        """The same, but None for what is no JSON, beyond a bound, or only a piece of a frame."""
+        """Its `value`; None for what is no JSON, beyond a bound, or only a piece of a frame."""
         try:
             return self.value if self.whole else None
         except NotJson:
             return None
 
     def readable(self, evidence: Evidence) -> Any:
-        """The same for repair: on record if it exceeds a bound."""
+        """Its `json`, for repair: on record if it exceeds a bound."""
         value = self.json
         if self._beyond:
             evidence.note("not repaired", f"an event or reply of {self._beyond}")

@@ -24,7 +24,7 @@ from ...notes import Evidence
 from ...wire import chat_delta
 from ...wire.chat_delta import ChoiceDelta
 from ...wire.chat_end import EARLY, Finish
-from ...wire.errors import UpstreamError, failure, stream_error
+from ...wire.errors import ErrorObject, failure, stream_error
 from ...wire.json_codec import NotJson
 from ...wire.reply_bounds import TooMany
 from ...wire.sse import Frame
@@ -78,7 +78,7 @@ class ReplyConverter:
         self._empty = 0
         """Bytes since the last text or call."""
         self._body_ended = False
-        self.error: UpstreamError | None = None
+        self.error: ErrorObject | None = None
         """Why the turn failed, with the most exact code; None if it did not."""
 
     @property
@@ -258,7 +258,7 @@ class ReplyConverter:
         else:
             self.writer.incomplete(finish, self._usage())
 
-    def _fail(self, error: UpstreamError) -> None:
+    def _fail(self, error: ErrorObject) -> None:
         """After its finish reason a turn is whole: only its usage is lost."""
         if self._choices.all_finished and self._items.empty:
             self._evidence.note("ignored", "failure after the finish reason")

@@ -22,7 +22,7 @@ from typing import Literal
 from ...wire.chat_calls import renumbered
 from ...wire.chat_end import IncompleteReason
 from ...wire.error_codes import official_code
-from ...wire.errors import UpstreamError
+from ...wire.errors import ErrorObject
 from ...wire.json_codec import Json
 from ...wire.responses import item_id
 from ...wire.sse import DONE
@@ -140,7 +140,7 @@ class Writer:
         self._response["incomplete_details"] = {"reason": reason}
         self._end("response.incomplete", "incomplete", usage)
 
-    def fail(self, error: UpstreamError, usage: Json) -> None:
+    def fail(self, error: ErrorObject, usage: Json) -> None:
         """The turn failed: an `error` event in both shapes clients read, then the terminal."""
         self._leave_item()
         self._error_event(error)
@@ -148,7 +148,7 @@ class Writer:
         self._response["error"] = {"code": code, "message": error.message}
         self._end("response.failed", "failed", usage)
 
-    def _error_event(self, error: UpstreamError) -> None:
+    def _error_event(self, error: ErrorObject) -> None:
         fields = {"code": error.code, "message": error.message, "param": error.param}
         self.events.add("error", **fields, error={"type": error.type, **fields})
 
@@ -161,7 +161,7 @@ class Writer:
         ends = 1 + bool(error) + bool(action)
         self.events.number = max(self.events.number, events - ends)
         if error:
-            self._error_event(UpstreamError(error["message"], "server_error", error["code"]))
+            self._error_event(ErrorObject(error["message"], "server_error", error["code"]))
         if action:
             fields = {"response": ended, "required_action": action}
             self.events.add("response.required_action", **fields)

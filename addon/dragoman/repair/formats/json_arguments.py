@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping
 from json.encoder import encode_basestring
 
-from ...wire.json_progress import JsonProgress, Status
+from ...wire.json_progress import JsonProgress
 from ..events import Arguments, CallEnd, Dropped, NoJson
 from .marker_set import HeaderPattern, MarkerPattern, Run
 from .protocol import CallArguments
@@ -89,7 +89,7 @@ class JsonArguments(CallArguments):
             return None
         json = json.copy()
         json.follow(text, 0, len(text))
-        if json.status is not Status.OPEN:
+        if json.complete or json.broken:
             return None
         self._json, self._has_arguments = json, True
         return self._controls.escaped(text)
@@ -158,7 +158,7 @@ class JsonArguments(CallArguments):
     def _follow(self, end: int) -> bool:
         """Follow the text up to `end`; False if something was decided before that."""
         while self._followed < end:
-            if self._json.status is Status.OPEN:
+            if not (self._json.complete or self._json.broken):
                 if not self._follow_value(end):
                     return False
             elif self._json.broken:
@@ -171,7 +171,7 @@ class JsonArguments(CallArguments):
                     if self._structured:  # its end marker is missing, and this is text
                         self._end(self._at, cut=False)
                     else:
-                        self._json.status = Status.BROKEN
+                        self._json.complete, self._json.broken = False, True
                         self._give_no_json()
                     return False
         return True
@@ -185,7 +185,7 @@ class JsonArguments(CallArguments):
                 self._give(self._followed)
                 return True
         self._followed = self._json.follow(self._buffer, self._followed, end)
-        if self._json.status is Status.OPEN:
+        if not (self._json.complete or self._json.broken):
             return True
         if self._json.complete:
             self._quoted_at = None
