@@ -1,10 +1,11 @@
 // Vercel's AI SDK with a tool it runs itself, asked over standard input as openai_node.mjs is.
 
-import { createInterface } from "node:readline";
 import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateText, stepCountIs, streamText, tool } from "ai";
 import { z } from "zod";
+
+import { serve } from "./jobs.mjs";
 
 function model(api, baseURL) {
   const settings = { baseURL, apiKey: "sk-test", name: "replay" };
@@ -32,8 +33,7 @@ async function converse(run, settings, prompts) {
   return { texts };
 }
 
-for await (const line of createInterface({ input: process.stdin })) {
-  const { how, base_url, request } = JSON.parse(line);
+await serve(async (how, base_url, request) => {
   const [api, run] = how.split(".");
   const executed = [];
   const settings = {
@@ -53,25 +53,17 @@ for await (const line of createInterface({ input: process.stdin })) {
       }),
     },
   };
-  let result;
-  try {
-    if (request.prompts) {
-      const { prompt, providerOptions, ...defaults } = settings;
-      result = await converse(run, defaults, request.prompts);
-    } else if (run === "stream") {
-      const errors = [];
-      const stream = streamText({ ...settings, onError: ({ error }) => errors.push(error) });
-      for await (const _ of stream.fullStream);
-      if (errors.length) throw errors[0];
-      result = { text: await stream.text, finish_reason: await stream.finishReason };
-    } else {
-      const { text, finishReason } = await generateText(settings);
-      result = { text, finish_reason: finishReason };
-    }
-    result.executed = executed;
-  } catch (error) {
-    result = { error: `${error.name}: ${error.message}` };
-    console.error(error);
+  if (request.prompts) {
+    const { prompt, providerOptions, ...defaults } = settings;
+    return { ...(await converse(run, defaults, request.prompts)), executed };
   }
-  console.log(JSON.stringify(result));
-}
+  if (run === "stream") {
+    const errors = [];
+    const stream = streamText({ ...settings, onError: ({ error }) => errors.push(error) });
+    for await (const _ of stream.fullStream);
+    if (errors.length) throw errors[0];
+    return { text: await stream.text, finish_reason: await stream.finishReason, executed };
+  }
+  const { text, finishReason } = await generateText(settings);
+  return { text, finish_reason: finishReason, executed };
+});

@@ -3,12 +3,10 @@ whole or put together from its stream by the client's own helper."""
 
 from __future__ import annotations
 
-import json
-import sys
-import traceback
 from typing import Any
 
 from anthropic import Anthropic
+from jobs import TIMEOUT, serve
 
 
 def answered(message: Any) -> dict[str, Any]:
@@ -16,22 +14,16 @@ def answered(message: Any) -> dict[str, Any]:
     return {"content": blocks, "stop_reason": message.stop_reason}
 
 
+def ask(how: str, base_url: str, request: Any) -> dict[str, Any]:
+    with Anthropic(base_url=base_url, api_key="sk-test", max_retries=0, timeout=TIMEOUT) as client:
+        if how == "create":
+            return answered(client.messages.create(**request))
+        with client.messages.stream(**request) as stream:
+            return answered(stream.get_final_message())
+
+
 def main() -> None:
-    for line in sys.stdin:
-        job = json.loads(line)
-        try:
-            with Anthropic(
-                base_url=job["base_url"], api_key="sk-test", max_retries=0, timeout=20
-            ) as client:
-                if job["how"] == "create":
-                    result = answered(client.messages.create(**job["request"]))
-                else:
-                    with client.messages.stream(**job["request"]) as stream:
-                        result = answered(stream.get_final_message())
-        except Exception as error:
-            result = {"error": f"{type(error).__name__}: {error}"}
-            traceback.print_exc()
-        print(json.dumps(result), flush=True)
+    serve(ask)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import sys
-import traceback
 from typing import Any
 
+from jobs import TIMEOUT, serve
 from langchain_core.messages import AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
@@ -21,7 +19,12 @@ def bash(command: str) -> str:
 def chat(how: str, base_url: str, prompt: str, name: str, max_turns: int) -> dict[str, Any]:
     """As its documentation shows it: what came back goes into the next request."""
     model = ChatOpenAI(
-        model=name, base_url=base_url, api_key="sk-test", temperature=0.2, max_retries=0, timeout=20
+        model=name,
+        base_url=base_url,
+        api_key="sk-test",
+        temperature=0.2,
+        max_retries=0,
+        timeout=TIMEOUT,
     ).bind_tools([bash])
     messages: list[BaseMessage] = [HumanMessage(prompt)]
     for _ in range(max_turns):
@@ -42,14 +45,7 @@ def chat(how: str, base_url: str, prompt: str, name: str, max_turns: int) -> dic
 
 
 def main() -> None:
-    for line in sys.stdin:
-        job = json.loads(line)
-        try:
-            result = chat(job["how"], job["base_url"], **job["request"])
-        except Exception as error:
-            result = {"error": f"{type(error).__name__}: {error}"}
-            traceback.print_exc()
-        print(json.dumps(result), flush=True)
+    serve(lambda how, base_url, request: chat(how, base_url, **request))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 // The openai-agents package for JavaScript with a tool it runs itself, asked over standard input
 // as openai_agents.py is.
 
-import { createInterface } from "node:readline";
 import {
   Agent,
   OpenAIChatCompletionsModel,
@@ -12,6 +11,8 @@ import {
 } from "@openai/agents";
 import OpenAI from "openai";
 import { z } from "zod";
+
+import { serve, TIMEOUT } from "./jobs.mjs";
 
 const models = { chat: OpenAIChatCompletionsModel, responses: OpenAIResponsesModel };
 
@@ -27,7 +28,7 @@ async function answer(how, baseURL, { prompt, name = "kimi-k2.5" }) {
       return "from-the-tool";
     },
   });
-  const client = new OpenAI({ baseURL, apiKey: "sk-test", maxRetries: 0, timeout: 20000 });
+  const client = new OpenAI({ baseURL, apiKey: "sk-test", maxRetries: 0, timeout: TIMEOUT });
   const agent = new Agent({ name: "tester", model: new models[api](client, name), tools: [bash] });
   const result = await run(agent, prompt, { stream: mode === "stream" });
   if (mode === "stream") {
@@ -38,14 +39,4 @@ async function answer(how, baseURL, { prompt, name = "kimi-k2.5" }) {
 }
 
 setTracingDisabled(true);
-for await (const line of createInterface({ input: process.stdin })) {
-  const { how, base_url, request } = JSON.parse(line);
-  let result;
-  try {
-    result = await answer(how, base_url, request);
-  } catch (error) {
-    result = { error: `${error.name}: ${error.message}` };
-    console.error(error);
-  }
-  console.log(JSON.stringify(result));
-}
+await serve(answer);

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
-import traceback
 from typing import Any
 
 from agents import (
@@ -17,15 +14,14 @@ from agents import (
     function_tool,
     set_tracing_disabled,
 )
+from jobs import TIMEOUT, serve
 from openai import AsyncOpenAI
 
 MODELS = {"chat": OpenAIChatCompletionsModel, "responses": OpenAIResponsesModel}
 
 
-async def run(
-    how: str, base_url: str, prompt: str, name: str = "kimi-k2.5", max_turns: int = 10
-) -> dict[str, Any]:
-    api, mode = how.split(".")
+def agent_of(model: Any, base_url: str, name: str) -> tuple[Agent, list[str]]:
+    """An agent with a tool, and what that tool has been called with."""
     executed: list[str] = []
 
     @function_tool
@@ -34,9 +30,15 @@ async def run(
         executed.append(command)
         return "from-the-tool"
 
-    client = AsyncOpenAI(base_url=base_url, api_key="sk-test", max_retries=0, timeout=20)
-    model = MODELS[api](name, client)
-    agent = Agent(name="tester", model=model, tools=[bash])
+    client = AsyncOpenAI(base_url=base_url, api_key="sk-test", max_retries=0, timeout=TIMEOUT)
+    return Agent(name="tester", model=model(name, client), tools=[bash]), executed
+
+
+async def run(
+    how: str, base_url: str, prompt: str, name: str = "kimi-k2.5", max_turns: int = 10
+) -> dict[str, Any]:
+    api, mode = how.split(".")
+    agent, executed = agent_of(MODELS[api], base_url, name)
     if mode == "stream":
         result = Runner.run_streamed(agent, prompt, max_turns=max_turns)
         async for _ in result.stream_events():
@@ -48,16 +50,7 @@ async def run(
 
 async def converse(how: str, base_url: str, prompts: list[str]) -> dict[str, Any]:
     """Several prompts, one after the other; the agent or the host remembers."""
-    executed: list[str] = []
-
-    @function_tool
-    def bash(command: str) -> str:
-        """Run a shell command."""
-        executed.append(command)
-        return "from-the-tool"
-
-    client = AsyncOpenAI(base_url=base_url, api_key="sk-test", max_retries=0, timeout=20)
-    agent = Agent(name="tester", model=OpenAIResponsesModel("kimi-k2.5", client), tools=[bash])
+    agent, executed = agent_of(OpenAIResponsesModel, base_url, "kimi-k2.5")
     remembers: dict[str, Any] = {}
     if how == "session":
         remembers["session"] = SQLiteSession("one")
@@ -79,20 +72,15 @@ async def converse(how: str, base_url: str, prompts: list[str]) -> dict[str, Any
     return {"texts": texts, "executed": executed}
 
 
+def ask(how: str, base_url: str, request: Any) -> dict[str, Any]:
+    if "prompts" in request:
+        return asyncio.run(converse(how, base_url, request["prompts"]))
+    return asyncio.run(run(how, base_url, **request))
+
+
 def main() -> None:
     set_tracing_disabled(True)
-    for line in sys.stdin:
-        job = json.loads(line)
-        try:
-            how, base_url, request = job["how"], job["base_url"], job["request"]
-            if "prompts" in request:
-                result = asyncio.run(converse(how, base_url, request["prompts"]))
-            else:
-                result = asyncio.run(run(how, base_url, **request))
-        except Exception as error:
-            result = {"error": f"{type(error).__name__}: {error}"}
-            traceback.print_exc()
-        print(json.dumps(result), flush=True)
+    serve(ask)
 
 
 if __name__ == "__main__":

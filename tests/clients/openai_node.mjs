@@ -2,8 +2,9 @@
 // {"how", "base_url", "request"}, each line of the answer its result.  A job whose `how`
 // ends with "with retries" has the client retry as it does by default.
 
-import { createInterface } from "node:readline";
 import OpenAI from "openai";
+
+import { serve, TIMEOUT } from "./jobs.mjs";
 
 const call = ({ id, function: { name, arguments: text } }) => ({ id, name, arguments: text });
 
@@ -81,16 +82,8 @@ const jobs = {
   "responses.loop": responsesLoop,
 };
 
-for await (const line of createInterface({ input: process.stdin })) {
-  const { how, base_url, request } = JSON.parse(line);
+await serve(async (how, baseURL, request) => {
   const retries = how.endsWith(" with retries") ? {} : { maxRetries: 0 };
-  const client = new OpenAI({ baseURL: base_url, apiKey: "sk-test", timeout: 20000, ...retries });
-  let result;
-  try {
-    result = await jobs[how.replace(" with retries", "")](client, request);
-  } catch (error) {
-    result = { error: `${error.name}: ${error.message}` };
-    console.error(error);
-  }
-  console.log(JSON.stringify(result));
-}
+  const client = new OpenAI({ baseURL, apiKey: "sk-test", timeout: TIMEOUT, ...retries });
+  return await jobs[how.replace(" with retries", "")](client, request);
+});

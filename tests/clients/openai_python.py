@@ -8,11 +8,10 @@ has the client retry as it does by default.  Runs with the Python of `.venv-clie
 from __future__ import annotations
 
 import json
-import sys
-import traceback
 from collections.abc import Callable
 from typing import Any
 
+from jobs import TIMEOUT, serve
 from openai import DEFAULT_MAX_RETRIES, BadRequestError, OpenAI
 from openai.types.responses import Response
 from pydantic import BaseModel
@@ -230,20 +229,17 @@ JOBS: dict[str, Callable[[OpenAI, dict[str, Any]], dict[str, Any]]] = {
 }
 
 
+def ask(how: str, base_url: str, request: Any) -> dict[str, Any]:
+    job = how.removesuffix(RETRIES)
+    retries = 0 if how == job else DEFAULT_MAX_RETRIES
+    with OpenAI(
+        base_url=base_url, api_key="sk-test", max_retries=retries, timeout=TIMEOUT
+    ) as client:
+        return JOBS[job](client, request)
+
+
 def main() -> None:
-    for line in sys.stdin:
-        job = json.loads(line)
-        how = job["how"].removesuffix(RETRIES)
-        retries = 0 if how == job["how"] else DEFAULT_MAX_RETRIES
-        try:
-            with OpenAI(
-                base_url=job["base_url"], api_key="sk-test", max_retries=retries, timeout=20
-            ) as client:
-                result = JOBS[how](client, job["request"])
-        except Exception as error:
-            result = {"error": f"{type(error).__name__}: {error}"}
-            traceback.print_exc()
-        print(json.dumps(result), flush=True)
+    serve(ask)
 
 
 if __name__ == "__main__":

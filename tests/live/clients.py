@@ -31,7 +31,7 @@ from tests.live.mitmdump import ROOT
 SCRIPTS = ROOT / "tests" / "clients"
 PYTHON = ROOT / ".venv-clients" / "bin" / "python"
 HEAVY = SCRIPTS / "heavy" / "node_modules"
-TIMEOUT = 30.0
+TIMEOUT = 120.0
 MARKERS = "|".join(
     re.escape(text) for each in FORMATS if each is not JSON_ALONE for text in each.beginnings
 )
