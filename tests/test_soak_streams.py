@@ -11,7 +11,7 @@ import pytest
 from dragoman.bridge.reply.pipeline import BridgePipeline
 from dragoman.bridge.responses.dialects import DIALECTS
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
@@ -23,14 +23,14 @@ BREAKS = 20
 """Places at which each stream breaks off."""
 
 
-def repair_of(plan: Plan) -> ChatStreamRepair:
+def repair_of(plan: Plan) -> ChatRepair:
     """Both jobs' streams are chat completions."""
     asked = json.loads(replace(plan, job="repair").request)
-    return ChatStreamRepair(DeclaredTools.of_request(asked), Policy(), Evidence(), int(NOW))
+    return ChatRepair(DeclaredTools.of_request(asked), Policy(), Evidence(), int(NOW))
 
 
 def repaired(plan: Plan, data: bytes, *, dies: bool) -> str:
-    pipeline = RepairPipeline(repair_of(plan), Evidence(), has_end=True)
+    pipeline = RepairPipeline(repair_of(plan), Evidence(), reports_end=True)
     body = pipeline.feed(data)
     body += pipeline.break_off("gone") if dies else pipeline.close()
     return compare_repaired(plan, body, whole=not dies, died=dies)

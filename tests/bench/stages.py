@@ -13,13 +13,13 @@ from typing import Any
 
 from dragoman.bridge.model_families import family_of
 from dragoman.bridge.native.request_tools import RequestTools
-from dragoman.bridge.native.stream_repair import ResponsesStreamRepair
+from dragoman.bridge.native.responses_repair import ResponsesRepair
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.responses.dialects import OPENAI
 from dragoman.bridge.turn_context import TurnContext
 from dragoman.notes import Evidence
 from dragoman.proxy.stored.open_store import open_store
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
@@ -42,8 +42,8 @@ HISTORY, ITEMS = 2_000_000, 500
 """Bytes and items of a long conversation."""
 
 
-def _repair() -> ChatStreamRepair:
-    return ChatStreamRepair(DeclaredTools.of_request({"tools": TOOLS}), Policy(), Evidence(), 1)
+def _repair() -> ChatRepair:
+    return ChatRepair(DeclaredTools.of_request({"tools": TOOLS}), Policy(), Evidence(), 1)
 
 
 def _reply() -> ReplyConverter:
@@ -112,7 +112,7 @@ def native(bench: Bench | None = None) -> Iterator[Row]:
 
 def _repairing_native(pieces: Iterable[bytes]) -> None:
     tools = RequestTools.of_request({"model": "kimi-k2.7"})
-    repair = ResponsesStreamRepair(tools, Policy(), Evidence(), 1)
+    repair = ResponsesRepair(tools, Policy(), Evidence(), 1)
     pipeline = RepairPipeline(repair, Evidence())
     for piece in pieces:
         assert pipeline.feed(piece) == piece

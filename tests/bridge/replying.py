@@ -15,7 +15,7 @@ from dragoman.bridge.responses.event_replay import replayed_events
 from dragoman.bridge.responses.event_writer import Writer
 from dragoman.bridge.turn_context import Tool, TurnContext
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_stream import ChatRepair
 from dragoman.wire.json_codec import dumps, loads
 from dragoman.wire.sse import Frame, FrameSplitter
 
@@ -208,9 +208,7 @@ def _told(frames: list[Frame]) -> list[Any]:
     return told
 
 
-def feed_body(
-    reply: ReplyConverter, body: bytes, repair: ChatStreamRepair | None = None
-) -> list[Frame]:
+def feed_body(reply: ReplyConverter, body: bytes, repair: ChatRepair | None = None) -> list[Frame]:
     """Drive `reply` to its end with a whole body; ``reply.response`` is the result."""
     return BridgePipeline(reply, repair).convert(body)
 

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.wire.json_codec import dumps
@@ -139,7 +139,7 @@ def test_repair_that_finds_nothing_changes_nothing(name: str, finish: str | None
     for repairs in (False, True):
         evidence = Evidence()
         reply = new_reply(evidence)
-        repair = ChatStreamRepair(DeclaredTools({}), Policy(), evidence, 1) if repairs else None
+        repair = ChatRepair(DeclaredTools({}), Policy(), evidence, 1) if repairs else None
         check(feed_body(reply, dumps(body), repair), OPENAI)
         read.append((reply.response, evidence.lines()))
     assert read[0] == read[1]

@@ -18,7 +18,7 @@ from .messages_streams import (
     repaired,
     stream,
 )
-from .test_message_repair import NATIVE, ODDITIES, PLACES, THOUGHT, leaked
+from .test_messages_repair import NATIVE, ODDITIES, PLACES, THOUGHT, leaked
 
 anthropic = pytest.importorskip("anthropic", reason="it cannot live beside mitmproxy 11")
 httpx = pytest.importorskip("httpx2")

@@ -27,7 +27,7 @@ from tests.repair.streams import read
 
 from .hosts import HOSTS, OPENAI, Host
 from .native_grammar import check_native
-from .test_stream_repair import cut, repaired
+from .test_responses_repair import cut, repaired
 
 Json = dict[str, Any]
 FORMATS = {

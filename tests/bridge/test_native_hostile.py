@@ -15,7 +15,7 @@ from tests.counting import calls_of
 
 from .hosts import HOSTS
 from .test_reply_repair import repaired as repaired_whole
-from .test_stream_repair import SECTION, cut, repaired
+from .test_responses_repair import SECTION, cut, repaired
 
 ODD = ("null", "true", "-1", "1", "1e400", "2" + "0" * 70, '""', '"message"', "[]", "[1]", "{}")
 KINDS = ('"response.output_text.delta"', '"response.output_item.added"', '"response.completed"')

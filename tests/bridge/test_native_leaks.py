@@ -25,7 +25,7 @@ from tests.live.clients import SCRIPTS, need, node
 
 from .hosts import HOSTS, Host
 from .test_reply_repair import repaired as repaired_whole
-from .test_stream_repair import cut, repaired
+from .test_responses_repair import cut, repaired
 
 Json = dict[str, Any]
 CALL = (

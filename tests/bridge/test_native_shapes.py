@@ -13,7 +13,7 @@ from dragoman.wire.sse import split
 
 from .hosts import OPENAI, SGLANG, VLLM, Host
 from .native_grammar import check_native
-from .test_stream_repair import CALLED, SECTION, cut, repaired, shown, text
+from .test_responses_repair import CALLED, SECTION, cut, repaired, shown, text
 
 Json = dict[str, Any]
 OTHER = CALLED | {"call_id": "call_1"}

@@ -10,7 +10,7 @@ import pytest
 from dragoman.bridge.reply.pipeline import BridgePipeline, answer
 from dragoman.bridge.responses.dialects import OPENAI
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.wire.chat_end import EARLY
@@ -32,9 +32,9 @@ STREAMS = [folder for folder in chat_fixtures() if (folder / "upstream.sse").exi
 LEAK = next(folder for folder in STREAMS if folder.name == "kimi_specification")
 
 
-def stage(folder: Path) -> ChatStreamRepair:
+def stage(folder: Path) -> ChatRepair:
     tools = DeclaredTools.of_request(request(folder))
-    return ChatStreamRepair(tools, Policy(), Evidence(), NOW)
+    return ChatRepair(tools, Policy(), Evidence(), NOW)
 
 
 @pytest.mark.parametrize("folder", STREAMS, ids=lambda folder: folder.name)
@@ -111,7 +111,7 @@ def test_after_a_fault_there_is_one_end(monkeypatch: pytest.MonkeyPatch, nth: in
 @pytest.mark.parametrize("shape", DEFECTS)
 def test_a_native_call_that_carries_a_leak_is_one_item(shape: str) -> None:
     reply = new_reply(Evidence())
-    repair = ChatStreamRepair(DECLARED, Policy(), Evidence(), NOW)
+    repair = ChatRepair(DECLARED, Policy(), Evidence(), NOW)
     feed_body(reply, native_stream(DEFECTS[shape]), repair)
     items = [(item["name"], json.loads(item["arguments"])) for item in reply.response["output"]]
     assert items == meant(shape)
@@ -184,6 +184,6 @@ def test_a_document_that_a_model_tells_is_one_message(document: Path, model: str
     streamed = sse([*deltas, chunk({}, "stop", model=model)])
     for told in (streamed, json.dumps({"model": model, "choices": [choice]}).encode()):
         reply = new_reply(Evidence())
-        feed_body(reply, told, ChatStreamRepair(tools, Policy(), Evidence(), NOW))
+        feed_body(reply, told, ChatRepair(tools, Policy(), Evidence(), NOW))
         (item,) = reply.response["output"]
         assert (item["type"], item["content"][0]["text"]) == ("message", text)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from dragoman.bridge.native.request_tools import RequestTools
-from dragoman.bridge.native.stream_repair import ResponsesStreamRepair
+from dragoman.bridge.native.responses_repair import ResponsesRepair
 from dragoman.bridge.reply.pipeline import BridgePipeline
 from dragoman.bridge.responses.dialects import OPENAI
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
@@ -38,8 +38,8 @@ def expected(arguments: list[str]) -> list[Any]:
     return sorted(map(json.loads, arguments), key=str)
 
 
-def chat_repair() -> ChatStreamRepair:
-    return ChatStreamRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
+def chat_repair() -> ChatRepair:
+    return ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
 
 
 @pytest.mark.parametrize("name", TURNS)
@@ -87,10 +87,10 @@ def said_of(turn: list[tuple[str, str]], size: int = 7) -> list[tuple[str, list[
     return said
 
 
-def native_repair(evidence: Evidence, tools: list[Json] = TOOLS) -> ResponsesStreamRepair:
+def native_repair(evidence: Evidence, tools: list[Json] = TOOLS) -> ResponsesRepair:
     request = {"model": "any", "input": "Do it.", "tools": tools}
     declared = RequestTools.of_request(request)
-    return ResponsesStreamRepair(declared, Policy(), evidence, NOW)
+    return ResponsesRepair(declared, Policy(), evidence, NOW)
 
 
 @pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)

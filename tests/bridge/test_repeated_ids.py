@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from dragoman.bridge.native.request_tools import RequestTools
-from dragoman.bridge.native.stream_repair import ResponsesStreamRepair
+from dragoman.bridge.native.responses_repair import ResponsesRepair
 from dragoman.bridge.reply.pipeline import BridgePipeline
 from dragoman.bridge.request.convert import convert_request
 from dragoman.bridge.responses.dialects import OPENAI
 from dragoman.bridge.turn_context import TurnContext
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
@@ -77,7 +77,7 @@ def test_a_bridged_call_has_an_id_of_its_own(
     deltas = [native(sent)] + [{"content": k2(sent)}] * repairs
     for delta in deltas:
         turn, tools = converted(asked(*history))
-        repair = ChatStreamRepair(tools, Policy(), Evidence(), NOW) if repairs else None
+        repair = ChatRepair(tools, Policy(), Evidence(), NOW) if repairs else None
         reply = new_reply(Evidence(), OPENAI, turn)
         pipeline = BridgePipeline(reply, repair)
         frames = reply.open() + pipeline.feed(sse([chunk(delta), chunk({}, "stop")]))
@@ -102,7 +102,7 @@ def test_a_leaked_call_of_a_native_reply_has_an_id_of_its_own() -> None:
         (["functions.bash:1", "functions.bash:0"], "functions.bash:2"),
     ):
         tools = RequestTools.of_request(asked(*history))
-        repair = ResponsesStreamRepair(tools, Policy(), Evidence(), NOW)
+        repair = ResponsesRepair(tools, Policy(), Evidence(), NOW)
         pipeline = RepairPipeline(repair, Evidence())
         stream = OPENAI_HOST.stream([("text", [k2("functions.bash:0")])])
         events = check_native(pipeline.feed(stream) + pipeline.close())

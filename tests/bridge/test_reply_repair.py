@@ -18,7 +18,7 @@ from dragoman.notes import Evidence
 from dragoman.repair.policy import Policy
 
 from .hosts import HOSTS, OPENAI, VLLM, Host, Said
-from .test_stream_repair import CALLED, CLEAN, DSML, REQUEST, SECTION, shown, text
+from .test_responses_repair import CALLED, CLEAN, DSML, REQUEST, SECTION, shown, text
 
 Json = dict[str, Any]
 

@@ -16,7 +16,7 @@ from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.bridge.turn_context import TurnContext
 from dragoman.inspect.outcome import headline, outcome_of
 from dragoman.notes import Evidence, TurnFacts
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.wire.errors import Refused, error_json, http_error
@@ -151,7 +151,7 @@ def a_stream_is_repaired(
 ) -> list[Frame]:
     """Repair raises nothing, adds nothing that is no JSON, and leaves alone what it may."""
     evidence = Evidence()
-    stage = ChatStreamRepair(DeclaredTools.of_request(request), policy or Policy(), evidence, NOW)
+    stage = ChatRepair(DeclaredTools.of_request(request), policy or Policy(), evidence, NOW)
     came = frames_of(pieces)
     left = [out for frame in came for out in stage.feed(frame)] + stage.close()
     if evidence.empty and not any(b"<" in f.raw or b"\\u003" in f.raw for f in came):

@@ -9,7 +9,7 @@ from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.inspect.exchange import Exchange, Job, Step, Timing
 from dragoman.inspect.pages.page import Page
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.wire.json_codec import dumps
@@ -35,7 +35,7 @@ def exchange(
         reply = ReplyConverter(
             conversion.turn, dialect, evidence, response_id="resp_1", created_at=1, clock=float
         )
-    stage = ChatStreamRepair(DeclaredTools.of_request(chat), Policy(), evidence, 1)
+    stage = ChatRepair(DeclaredTools.of_request(chat), Policy(), evidence, 1)
     out = b"".join(frame.raw for frame in reply.open()) if reply else b""
     splitter = FrameSplitter()
     steps: list[Step] = []

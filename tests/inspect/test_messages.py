@@ -24,7 +24,7 @@ from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
 from dragoman.wire.reply_reader import read_reply
 from tests.bridge.messages_streams import K2, REQUEST, document, event, pieces, repaired, stream
-from tests.bridge.test_message_repair import ERROR, NATIVE, OTHER, PLACES, SHAPES, leaked
+from tests.bridge.test_messages_repair import ERROR, NATIVE, OTHER, PLACES, SHAPES, leaked
 from tests.live.mitmdump import ROOT
 
 LEAK = stream([("thinking", ["Hm."]), ("text", pieces(f"So. {K2}", 12))])

@@ -24,7 +24,7 @@ from dragoman.proxy.flows.bridge_reply import BridgeStream
 from dragoman.proxy.flows.live_stream import ReplyContext
 from dragoman.proxy.flows.repair_reply import RepairStream
 from dragoman.proxy.observe.recorder import FlowRecorder
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.wire.sse import FrameSplitter
@@ -254,8 +254,8 @@ def record() -> FlowRecorder:
     return FlowRecorder(tflow.tflow(), "bridge", evidence=Evidence(), keep=0)
 
 
-def repair() -> ChatStreamRepair:
-    return ChatStreamRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), 0)
+def repair() -> ChatRepair:
+    return ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), 0)
 
 
 pieces = st.lists(st.integers(0, len(STREAM)), max_size=12).map(
@@ -295,7 +295,7 @@ def test_comments_at_any_moment_change_nothing_that_is_read(
     stream = RepairStream(
         repair(),
         ReplyContext("", record(), heartbeat=1, waits=False),
-        has_end=True,
+        reports_end=True,
     )
     out = _run(stream, steps[0], steps[1], False)
     assert read(out.replace(COMMENT, b"")) == read(out)

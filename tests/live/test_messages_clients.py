@@ -10,7 +10,7 @@ import pytest
 
 from fixtures.server import Reply, Upstream
 from tests.bridge.messages_streams import K2, REQUEST, document, pieces, read, repaired, stream
-from tests.bridge.test_message_repair import NATIVE, PLACES, TEXT, leaked
+from tests.bridge.test_messages_repair import NATIVE, PLACES, TEXT, leaked
 from tests.live.clients import PYTHON, SCRIPTS, Client, Clients, need
 from tests.live.mitmdump import Mitmdump
 

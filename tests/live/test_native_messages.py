@@ -89,7 +89,7 @@ def test_a_stream_that_breaks_off_within_a_call_breaks_off(chat: Chat) -> None:
 @pytest.mark.parametrize(
     ("where", "passes"),
     [
-        ("message_repair:MessagesStreamRepair.feed 4", True),
+        ("messages_repair:MessagesRepair.feed 4", True),
         ("client_message:ClientMessage.write 1", True),
         ("client_message:ClientMessage.write 2", False),
     ],

@@ -13,8 +13,8 @@ import pytest
 from fixtures.regenerate import native_fixtures, request, upstream
 from fixtures.server import FOLDER, Reply, Upstream
 from tests.bridge.hosts import VLLM
-from tests.bridge.test_stream_repair import DSML
-from tests.bridge.test_stream_repair import REQUEST as WITH_TOOLS
+from tests.bridge.test_responses_repair import DSML
+from tests.bridge.test_responses_repair import REQUEST as WITH_TOOLS
 from tests.live import wire
 from tests.live.chat import FAULTS, Chat, fixture_bytes
 from tests.live.clients import Clients

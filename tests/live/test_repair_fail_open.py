@@ -125,9 +125,9 @@ STREAM_STAGES = [
     "proxy.observe.recorder:FlowRecorder.end",
     "wire.sse:FrameSplitter.feed",
     "wire.sse:FrameSplitter.close",
-    "repair.chat_stream:ChatStreamRepair.feed",
-    "repair.chat_stream:ChatStreamRepair.close",
-    "repair.chat_stream:ChatStreamRepair._continue",
+    "repair.chat_stream:ChatRepair.feed",
+    "repair.chat_stream:ChatRepair.close",
+    "repair.chat_stream:ChatRepair._continue",
     "repair.chat_stream:lone_text",
     "wire.same_frames:SameFrames.of",
     "wire.same_frames:SameFrames.text_in",
@@ -230,7 +230,7 @@ def test_a_fault_in_a_stream_costs_no_text(chat: Chat, stage: str) -> None:
 
 SLOW = [
     "wire.sse:FrameSplitter.feed",
-    "repair.chat_stream:ChatStreamRepair.feed",
+    "repair.chat_stream:ChatRepair.feed",
     "repair.scanner:Scanner.feed",
 ]
 

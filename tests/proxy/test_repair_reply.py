@@ -15,7 +15,7 @@ from dragoman.proxy.content_decoding import decoder_for
 from dragoman.proxy.flows.live_stream import ReplyContext
 from dragoman.proxy.flows.repair_reply import RepairStream, new_second
 from dragoman.proxy.observe.recorder import FlowRecorder
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from tests.repair.streams import chunk, sse
@@ -27,9 +27,9 @@ def test_an_ended_stream_lets_go_of_the_declared_tools_without_a_collection() ->
     tools = DeclaredTools.of_request(REQUEST)
     known = weakref.ref(tools)
     stream = RepairStream(
-        ChatStreamRepair(tools, Policy(), record.evidence, 1),
+        ChatRepair(tools, Policy(), record.evidence, 1),
         ReplyContext("a flow", record),
-        has_end=True,
+        reports_end=True,
     )
     del tools
     leaked = '<|tool_call_begin|>bash:0<|tool_call_argument_begin|>{"command": "ls"}'
@@ -54,9 +54,9 @@ def test_what_is_decoded_after_the_end_of_a_turn_waits_with_it() -> None:
     body = sse(list(map(chunk, deltas)), done=False) + begin, b"data: [DONE]" + end
     record = FlowRecorder(tflow.tflow(resp=True), "repair", evidence=Evidence(), keep=1000)
     stream = RepairStream(
-        ChatStreamRepair(DeclaredTools.of_request(REQUEST), Policy(), record.evidence, 1),
+        ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), record.evidence, 1),
         ReplyContext("a flow", record, decoder_for("gzip")),
-        has_end=True,
+        reports_end=True,
         keeps=True,
     )
     sent = b"".join(stream(b"".join(map(gzip.compress, body))))

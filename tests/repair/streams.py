@@ -9,7 +9,7 @@ from typing import Any
 from dragoman.bridge.native.reply_repair import repair_whole as repaired_whole
 from dragoman.notes import Evidence, ReplyFacts
 from dragoman.repair.call_rule import CallRule
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.formats import ALL
 from dragoman.repair.formats.active import ActiveFormats
@@ -68,7 +68,7 @@ def repair(
     evidence: Evidence | None = None,
 ) -> bytes:
     """The whole way of a stream: split, repaired, joined."""
-    stage = ChatStreamRepair(
+    stage = ChatRepair(
         DeclaredTools.of_request(request), policy or Policy(), evidence or Evidence(), now=NOW
     )
     splitter = FrameSplitter()

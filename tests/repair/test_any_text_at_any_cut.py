@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dragoman.bridge.native.reply_repair import repair_whole
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.formats.kimi_k2 import MARKERS
 from dragoman.repair.frame_queue import MAX_AFTER_OPEN
@@ -147,7 +147,7 @@ def test_an_undecided_choice_holds_up_another_for_a_while_only() -> None:
     other = chunk({"content": "x"})
     other["choices"][0]["index"] = 1
     stream = sse([chunk({"content": "a <"}), *[other] * 1000], done=False)
-    stage = ChatStreamRepair(DeclaredTools({}), Policy(), Evidence(), NOW)
+    stage = ChatRepair(DeclaredTools({}), Policy(), Evidence(), NOW)
     sent = [out for frame in FrameSplitter().feed(stream) for out in stage.feed(frame)]
     assert len(sent) >= 1000 - 2 * MAX_AFTER_OPEN
 

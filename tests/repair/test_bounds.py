@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.notes import Evidence
 from dragoman.repair.call_reader import CANDIDATE_LIMIT
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Arguments, Text
 from dragoman.repair.formats.json_arguments import QUOTED_LIMIT
@@ -105,7 +105,7 @@ def test_what_is_known_of_native_calls_has_a_bound(
     fields: dict[str, object],
 ) -> None:
     evidence = Evidence()
-    stage = ChatStreamRepair(DeclaredTools({}), Policy(), evidence, NOW)
+    stage = ChatRepair(DeclaredTools({}), Policy(), evidence, NOW)
     tracemalloc.start()
     try:
         for number in range(5001):
@@ -123,7 +123,7 @@ def test_what_is_known_of_native_calls_has_a_bound(
 
 def test_a_thousand_calls_are_within_it() -> None:
     evidence = Evidence()
-    stage = ChatStreamRepair(DeclaredTools({}), Policy(), evidence, NOW)
+    stage = ChatRepair(DeclaredTools({}), Policy(), evidence, NOW)
     for number in range(1000):
         stage.feed(calling(number))
     assert not evidence.notes
@@ -131,7 +131,7 @@ def test_a_thousand_calls_are_within_it() -> None:
 
 def test_elements_that_say_nothing_count_beside_another() -> None:
     evidence = Evidence()
-    stage = ChatStreamRepair(DeclaredTools({}), Policy(), evidence, NOW)
+    stage = ChatRepair(DeclaredTools({}), Policy(), evidence, NOW)
     for _ in range(6):
         stage.feed(Frame(sse([chunk({"tool_calls": [{}] * 900})], done=False)))
     assert evidence.lines() == ["gave up repair too many calls"]

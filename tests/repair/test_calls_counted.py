@@ -10,7 +10,7 @@ import pytest
 
 from dragoman.bridge.reply.pipeline import BridgePipeline
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
@@ -59,7 +59,7 @@ def _frame(text: str) -> bytes:
 def _feeding(*, bridged: bool) -> Callable[[bytes], object]:
     evidence = Evidence()
     tools = DeclaredTools.of_request({**REQUEST, "model": MODEL})
-    repair = ChatStreamRepair(tools, Policy(), evidence, NOW)
+    repair = ChatRepair(tools, Policy(), evidence, NOW)
     if not bridged:
         return RepairPipeline(repair, evidence).feed
     reply = new_reply(evidence)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.wire.sse import Frame, FrameSplitter
@@ -36,7 +36,7 @@ def test_a_last_event_that_is_large_and_has_no_end() -> None:
 
 
 def test_an_event_that_came_in_pieces() -> None:
-    stage = ChatStreamRepair(DeclaredTools({}), Policy(), Evidence(), NOW)
+    stage = ChatRepair(DeclaredTools({}), Policy(), Evidence(), NOW)
     splitter = FrameSplitter(max_frame=LARGE)
     huge = b'data: {"a": "' + b"`x" * LARGE
     frames = splitter.feed(huge) + splitter.feed(b'`"}\n\n' + sse([chunk({"content": CALL})]))
@@ -72,7 +72,7 @@ def test_frames_of_several_kinds_are_read_in_their_order() -> None:
     frames = FrameSplitter().feed(
         sse([*deltas, chunk({"reasoning": CALL}), chunk({"content": CALL})])
     )
-    stage = ChatStreamRepair(
+    stage = ChatRepair(
         DeclaredTools.of_request(REQUEST | {"model": "m"}), Policy(), Evidence(), NOW
     )
     frames = [Frame(frame.raw.replace(b'"kimi"', b'"m"')) for frame in frames]

@@ -14,7 +14,7 @@ from collections import deque
 import pytest
 
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Arguments, CallEnd, Dropped, Header, ParseEvent, Text
 from dragoman.repair.formats import NAMES, FormatChoice
@@ -150,9 +150,7 @@ def test_a_stream_gets_the_arguments_that_a_format_makes_of_its_text() -> None:
     words = ["a", ' "b"', " c", " \\", " d", " [", "e", " <|", " f", ' "g" ', " h"] * 3
     texts = ["Now ", "[[call]]name=ba", "sh;comm", "and=", *words, "[[e", "nd]]", " Done."]
     stream = sse([*(chunk({"content": text}) for text in texts), chunk({}, "stop")])
-    repair = ChatStreamRepair(
-        DeclaredTools.of_request(REQUEST), Policy(formats=CHOICE), Evidence(), NOW
-    )
+    repair = ChatRepair(DeclaredTools.of_request(REQUEST), Policy(formats=CHOICE), Evidence(), NOW)
     frames: list[Frame] = [out for frame in split(stream) for out in repair.feed(frame)]
     out = read(b"".join(frame.raw for frame in [*frames, *repair.close()]))
     assert out.content == "Now  Done."
@@ -164,9 +162,7 @@ def test_a_stream_gets_the_arguments_that_a_format_makes_of_its_text() -> None:
 def test_after_a_call_text_goes_where_its_format_says(call: str) -> None:
     texts = [f"{call}[[think]]I ", "see.[[end]]", "Yes."]
     stream = sse([*(chunk({"content": text}) for text in texts), chunk({}, "stop")])
-    repair = ChatStreamRepair(
-        DeclaredTools.of_request(REQUEST), Policy(formats=CHOICE), Evidence(), NOW
-    )
+    repair = ChatRepair(DeclaredTools.of_request(REQUEST), Policy(formats=CHOICE), Evidence(), NOW)
     frames = [out for frame in split(stream) for out in repair.feed(frame)]
     out = read(b"".join(frame.raw for frame in [*frames, *repair.close()]))
     if call:

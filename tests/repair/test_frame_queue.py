@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.notes import MAX_KINDS, Evidence
 from dragoman.repair import frame_queue
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.frame_queue import MAX_HELD_BYTES
 from dragoman.repair.policy import Policy
@@ -33,11 +33,11 @@ def evidence() -> Evidence:
 
 
 @pytest.fixture
-def stage(evidence: Evidence) -> ChatStreamRepair:
-    return ChatStreamRepair(DeclaredTools.of_request(REQUEST), Policy(), evidence, NOW)
+def stage(evidence: Evidence) -> ChatRepair:
+    return ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), evidence, NOW)
 
 
-def test_large_frames_that_wait_are_let_out(stage: ChatStreamRepair, evidence: Evidence) -> None:
+def test_large_frames_that_wait_are_let_out(stage: ChatRepair, evidence: Evidence) -> None:
     padding = "x" * (MAX_HELD_BYTES // 16)
     frames = [frame({"content": "<"}, index, padding=padding) for index in range(20)]
     frames.append(frame({"content": "|tool_call_begin|>"}))
@@ -47,7 +47,7 @@ def test_large_frames_that_wait_are_let_out(stage: ChatStreamRepair, evidence: E
 
 
 def test_many_frames_that_wait_are_let_out(
-    stage: ChatStreamRepair, monkeypatch: pytest.MonkeyPatch
+    stage: ChatRepair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every choice has a call in a fence, which may be quoted, letter by letter."""
     assert frame_queue.MAX_HELD == 16 * 1024
@@ -69,7 +69,7 @@ def test_many_frames_that_wait_are_let_out(
     assert sorted(f.raw for f in out) == sorted(f.raw for f in frames)
 
 
-def test_undecided_choices_cost_little(stage: ChatStreamRepair) -> None:
+def test_undecided_choices_cost_little(stage: ChatRepair) -> None:
     def calls(rounds: int) -> int:
         frames = [frame({"content": "f"}, index) for index in range(100)] * rounds
         return calls_of(lambda: [stage.feed(each) for each in frames])
@@ -131,7 +131,7 @@ def test_what_is_held_is_there_once_wherever_a_reply_breaks(texts: list[str]) ->
     for place in range(len(frames) + 1):
         before, after = frames[:place], frames[place:]
         for ends_well in (True, False):
-            stage = ChatStreamRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
+            stage = ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
             out = [done for each in before for done in stage.feed(each)]
             out += stage.break_off() if ends_well else [*stage.feed(failure), *stage.close()]
             said = b"".join(each.raw for each in [*out, *after]).decode()
@@ -142,7 +142,7 @@ def test_no_half_marker_follows_a_call_where_a_reply_breaks() -> None:
     """Some clients would run the call, and ask again all the same."""
     leak = f'{SB}{CB}bash:0{AB}{{"command":"ls"}}{CE}{SE}'
     for end in range(len(leak)):
-        stage = ChatStreamRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
+        stage = ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
         out = [*stage.feed(frame({"content": leak[:end]})), *stage.break_off()]
         got = read(b"".join(each.raw for each in out))
         assert got.content == ("" if got.calls else leak[:end])

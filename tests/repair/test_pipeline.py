@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import ScanEvent
 from dragoman.repair.pipeline import RepairPipeline
@@ -22,9 +22,9 @@ STREAMS = [folder for folder in chat_fixtures() if (folder / "upstream.sse").exi
 LEAK = next(folder for folder in STREAMS if folder.name == "kimi_specification")
 
 
-def stage(folder: Path) -> ChatStreamRepair:
+def stage(folder: Path) -> ChatRepair:
     tools = DeclaredTools.of_request(request(folder))
-    return ChatStreamRepair(tools, Policy(), Evidence(), NOW)
+    return ChatRepair(tools, Policy(), Evidence(), NOW)
 
 
 def fed(pipeline: RepairPipeline, stream: bytes, size: int) -> bytes:
@@ -63,7 +63,7 @@ def test_arguments_that_only_continue_are_the_same_in_one_piece() -> None:
     outcomes = []
     for pieces in ([sse([each], done=False) for each in chunks], [sse(chunks, done=False)]):
         evidence = Evidence()
-        repair = ChatStreamRepair(DeclaredTools.of_request(REQUEST), Policy(), evidence, NOW)
+        repair = ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), evidence, NOW)
         pipeline = RepairPipeline(repair, evidence)
         sent = b"".join(map(pipeline.feed, pieces)) + pipeline.close()
         outcomes.append((sent, evidence.lines(), evidence.refused_calls))
@@ -89,7 +89,7 @@ def test_after_a_fault_the_rest_passes_as_it_comes(
         return scan(scanner, text)
 
     monkeypatch.setattr(Scanner, "feed", faulty)
-    pipeline = RepairPipeline(stage(LEAK), Evidence(), has_end=True)
+    pipeline = RepairPipeline(stage(LEAK), Evidence(), reports_end=True)
     out, faults = b"", 0
     for begin in range(0, len(stream), size):
         try:
@@ -112,7 +112,7 @@ def test_what_a_fault_has_released_is_not_released_again(
     """Of a header whose arguments have yet to tell its tool, when the stream ends early."""
     folder = next(folder for folder in STREAMS if folder.name == "kimi_header_client_id")
     before = [frame.raw for frame in split((folder / "upstream.sse").read_bytes())][:nth]
-    pipeline = RepairPipeline(stage(folder), Evidence(), has_end=True)
+    pipeline = RepairPipeline(stage(folder), Evidence(), reports_end=True)
     sent = b"".join(map(pipeline.feed, before[:-1]))
 
     def faulty(_scanner: Scanner, _text: str) -> list[ScanEvent]:
@@ -131,7 +131,7 @@ def test_what_a_fault_has_released_is_not_released_again(
 def test_a_stream_that_breaks_off_gives_what_is_held() -> None:
     stream = (LEAK / "upstream.sse").read_bytes()
     half = stream[: stream.index(b"\n\n", stream.index(b" functions")) + 2]
-    pipeline = RepairPipeline(stage(LEAK), Evidence(), has_end=True)
+    pipeline = RepairPipeline(stage(LEAK), Evidence(), reports_end=True)
     sent = pipeline.feed(half)
     held = pipeline.break_off("gone")
     assert b"functions" not in sent
@@ -141,7 +141,7 @@ def test_a_stream_that_breaks_off_gives_what_is_held() -> None:
 
 def test_a_stream_that_ends_early_where_it_cannot_break_off_ends_with_an_error() -> None:
     stream = b'data: {"choices":[{"index":0,"delta":{"content":"hello"}}]}\n\n'
-    pipeline = RepairPipeline(stage(LEAK), Evidence(), has_end=True, breaks=False)
+    pipeline = RepairPipeline(stage(LEAK), Evidence(), reports_end=True, breaks=False)
     assert pipeline.feed(stream) == stream
     assert b'"error"' in pipeline.close()
     assert pipeline.error
@@ -175,7 +175,7 @@ def test_after_a_fault_among_arguments_the_reply_breaks_off(
         return takes(scanner, text)
 
     monkeypatch.setattr(Scanner, "takes", faulty)
-    repair = ChatStreamRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
+    repair = ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
     pipeline = RepairPipeline(repair, Evidence())
     with pytest.raises(ValueError, match="a fault"):
         pipeline.feed(sse([chunk({"content": text}) for text in texts], done=False))
@@ -187,15 +187,15 @@ def test_after_a_fault_among_arguments_the_reply_breaks_off(
 
 
 def test_a_reply_that_has_ended_stays_so_after_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    feed = ChatStreamRepair.feed
+    feed = ChatRepair.feed
 
-    def faulty(repair: ChatStreamRepair, frame: Frame) -> list[Frame]:
+    def faulty(repair: ChatRepair, frame: Frame) -> list[Frame]:
         if b'"error"' in frame.raw:
             raise ValueError("a fault")
         return feed(repair, frame)
 
-    monkeypatch.setattr(ChatStreamRepair, "feed", faulty)
-    pipeline = RepairPipeline(stage(LEAK), Evidence(), has_end=True, breaks=False)
+    monkeypatch.setattr(ChatRepair, "feed", faulty)
+    pipeline = RepairPipeline(stage(LEAK), Evidence(), reports_end=True, breaks=False)
     pipeline.feed(b'data: {"choices":[{"index":0,"delta":{"content":"hello"}}]}\n\n')
     with pytest.raises(ValueError, match="a fault"):
         pipeline.break_off("gone")

@@ -11,7 +11,7 @@ import pytest
 
 from dragoman.notes import Evidence
 from dragoman.repair import repeated_calls
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
@@ -167,7 +167,7 @@ def test_mixed_deltas_of_both_kinds_are_known_too() -> None:
 
 def sent_at_once(turn: list[tuple[str, str]], size: int = 7) -> list[bytes]:
     """What leaves with each delta of a turn."""
-    stage = ChatStreamRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
+    stage = ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
     pipeline = RepairPipeline(stage, Evidence())
     return [pipeline.feed(sse([chunk(delta)], done=False)) for delta in deltas_of(turn, size)]
 
@@ -202,15 +202,15 @@ def test_half_a_repetition_is_never_handed_over(order: str) -> None:
         assert [call["arguments"] for call in out.calls] == [PUSH]
         assert out.finish == ["length"]
         assert repair(sse([*half, {"error": {"message": "died"}}]), REQUEST).count(b'"name"') == 1
-        stage = ChatStreamRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
-        pipeline = RepairPipeline(stage, Evidence(), has_end=True)
+        stage = ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
+        pipeline = RepairPipeline(stage, Evidence(), reports_end=True)
         sent = pipeline.feed(sse(half, done=False)) + pipeline.break_off("reset")
         assert sent.count(b'"name"') == 1 and pipeline.broken
 
 
 def test_a_fault_while_a_call_is_held_breaks_the_reply_off() -> None:
     turn = [("leaked", PUSH), ("native", PULL)]
-    stage = ChatStreamRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
+    stage = ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
     pipeline = RepairPipeline(stage, Evidence())
     before = [sse([chunk(delta)], done=False) for delta in deltas_of(turn, 4)]
     for piece in before:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from dragoman.bridge.model_families import family_of
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
@@ -294,7 +294,7 @@ def keeping() -> RepairPipeline:
     """What repairs a reply whose reasoning is kept."""
     evidence = Evidence()
     return RepairPipeline(
-        ChatStreamRepair(DeclaredTools({}), Policy(), evidence, 1), evidence, keeps=True
+        ChatRepair(DeclaredTools({}), Policy(), evidence, 1), evidence, keeps=True
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from dragoman.inspect.pages.diff import carried
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.wire.chat_calls import CallDelta, elements, read_delta
@@ -67,7 +67,7 @@ def test_a_choice_without_an_index_stays_the_second_wherever_a_reply_is_cut(
         ]
     }
     reply = new_reply(Evidence())
-    repair = ChatStreamRepair(DeclaredTools({}), Policy(), Evidence(), 0) if repairs else None
+    repair = ChatRepair(DeclaredTools({}), Policy(), Evidence(), 0) if repairs else None
     feed_body(reply, json.dumps(value).encode(), repair)
     (item,) = reply.response["output"]
     assert item["content"][0]["text"] == "one"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
@@ -26,7 +26,7 @@ FIXTURES = sorted(
 
 def repairing(request: Any) -> RepairPipeline:
     tools, evidence = DeclaredTools.of_request(request), Evidence()
-    return RepairPipeline(ChatStreamRepair(tools, Policy(), evidence, 1), evidence)
+    return RepairPipeline(ChatRepair(tools, Policy(), evidence, 1), evidence)
 
 
 @pytest.mark.parametrize("size", [7, 1 << 20])
@@ -74,7 +74,7 @@ def test_after_a_fault_the_facts_are_not_known_and_the_reply_goes_on(
 
 def test_an_error_of_ours_is_not_the_upstreams() -> None:
     pipeline = RepairPipeline(
-        ChatStreamRepair(DeclaredTools({}), Policy(), Evidence(), 1), Evidence(), breaks=False
+        ChatRepair(DeclaredTools({}), Policy(), Evidence(), 1), Evidence(), breaks=False
     )
     pipeline.feed(sse([chunk({"content": "Hi"})], done=False))
     assert b"server_error" in pipeline.break_off("It broke off.")

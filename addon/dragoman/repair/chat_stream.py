@@ -31,7 +31,7 @@ from .frame_queue import (
     added_chunk,
     with_delta,
 )
-from .pipeline import StreamRepair
+from .pipeline import RepairStage
 from .policy import Policy
 from .scanner import Scanner
 
@@ -39,7 +39,7 @@ MAX_MISSES = 16
 """Frames in a row that are not like the one before; after so many, none of the stream is."""
 
 
-class ChatStreamRepair(StreamRepair):
+class ChatRepair(RepairStage):
     """Repairs one stream of chat completions.  `now` (seconds) is only used for call ids."""
 
     def __init__(self, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int) -> None:

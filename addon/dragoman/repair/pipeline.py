@@ -18,9 +18,9 @@ from ..wire.reply_reader import TurnReader
 from ..wire.sse import BLANK_LINE_ENDS, DONE, HEARTBEAT, Frame, FrameSplitter, joined
 
 
-class StreamRepair:
+class RepairStage:
     """The stage that repairs the frames of a stream; this one changes nothing.  That of chat
-    completions is `ChatStreamRepair`."""
+    completions is `ChatRepair`."""
 
     @property
     def heartbeat(self) -> Frame:
@@ -63,27 +63,27 @@ class RepairPipeline:
     """Methods that return bytes return those that are sent now.
 
     `labelled`, `max_document`: see `BodyForm`.
-    `has_end`: a chat completion that does not report its end was cut off: opencode asks again for
-    ever if such a reply ends well.  `breaks`: whether the client's reply can be broken off;
-    otherwise its last event is an error.  `keeps`: the thoughts that led to calls are kept before
-    the client receives the end of their turn.
+    `reports_end`: whether a whole reply reports its end, as a chat completion does: without, it was
+    cut off, and opencode asks again for ever if it ends well.  `breaks`: whether the client's reply
+    can be broken off; otherwise its last event is an error.  `keeps`: the thoughts that led to
+    calls are kept before the client receives the end of their turn.
     """
 
     def __init__(
         self,
-        repair: StreamRepair,
+        repair: RepairStage,
         evidence: Evidence,
         *,
         labelled: bool = True,
         max_document: int = 0,
-        has_end: bool = False,
+        reports_end: bool = False,
         breaks: bool = True,
         keeps: bool = False,
     ) -> None:
         self._repair = repair
         self.read = TurnReader(keeps=keeps)
         self._evidence = evidence
-        self._has_end = has_end
+        self._reports_end = reports_end
         self._breaks = breaks
         self._form = BodyForm(labelled=labelled, max_document=max_document)
         self._splitter = FrameSplitter()
@@ -193,7 +193,7 @@ class RepairPipeline:
         if self._form.too_large:
             self._evidence.note("not repaired:", "the body is too large to be read as a whole")
             self._out.append(self._form.document() or b"")
-            self._verbatim, self._has_end = True, False
+            self._verbatim, self._reports_end = True, False
             self.read.stopped = True
         else:
             self._take(stream)
@@ -205,7 +205,7 @@ class RepairPipeline:
         frames = self._splitter.feed(data)
         self._unrepaired.extend(frames)
         self._unsplit = b""
-        if self._has_end and not self._has_chunk:
+        if self._reports_end and not self._has_chunk:
             self._look_for_chunk(joined(frames))
         while self._unrepaired:
             frame = self._unrepaired[0]
@@ -235,9 +235,9 @@ class RepairPipeline:
     def _rest(self) -> list[Frame]:
         """What follows the last blank line, without what is only a part of an event."""
         rest = self._splitter.close()
-        if not (rest and (self._has_end or self._is_in_call)):
+        if not (rest and (self._reports_end or self._is_in_call)):
             return rest
-        if self._has_end and not self._has_chunk:
+        if self._reports_end and not self._has_chunk:
             self._look_for_chunk(rest[0].raw)
         if is_half(rest[0]) or self._is_cut(rest[0].raw):
             self._evidence.note("dropped", "an event without its end")
@@ -247,7 +247,7 @@ class RepairPipeline:
     def _is_cut(self, rest: bytes) -> bool:
         """Whether a chat completion has not reported its end, with this `rest`; an empty reply
         counts as one."""
-        is_chat = self._has_end and (self._has_chunk or not self._has_other)
+        is_chat = self._reports_end and (self._has_chunk or not self._has_other)
         return is_chat and not has_ended(self._end_with(rest))
 
     def _end_with(self, rest: bytes) -> bytes:

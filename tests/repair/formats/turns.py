@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatStreamRepair
+from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Arguments, CallEnd, CallStart, ScanEvent, Text
 from dragoman.repair.formats import FormatChoice
@@ -101,7 +101,7 @@ def repaired(
 ) -> Read:
     """What a client reads of a stream with these deltas."""
     stream = sse([*(chunk(delta, model="m") for delta in deltas), chunk({}, finish, model="m")])
-    repair = ChatStreamRepair(tools, Policy(formats=FormatChoice(formats)), Evidence(), NOW)
+    repair = ChatRepair(tools, Policy(formats=FormatChoice(formats)), Evidence(), NOW)
     frames = [out for frame in split(stream) for out in repair.feed(frame)]
     return read(b"".join(frame.raw for frame in [*frames, *repair.close()]))
 

@@ -24,7 +24,7 @@ from ...repair.declared_tools import DeclaredTools
 from ...repair.events import Arguments, LeftAsText, ScanEvent, Text
 from ...repair.formats.active import ActiveFormats
 from ...repair.formats.json_alone import JSON_ALONE
-from ...repair.pipeline import StreamRepair
+from ...repair.pipeline import RepairStage
 from ...repair.policy import Policy, note_piece
 from ...repair.scan_state import ReplyCounts
 from ...repair.scanner import Scanner
@@ -79,7 +79,7 @@ class Waiting:
     """Where what is scanned ends with it, if some of that is its own."""
 
 
-class NativeRepair(StreamRepair, ABC):
+class NativeRepair(RepairStage, ABC):
     """Repairs one stream.  `now` (seconds) is the time of its last event, if
     that is ours, and is used for ids."""
 
@@ -135,7 +135,7 @@ class NativeRepair(StreamRepair, ABC):
     def _pass(self, waiting: Waiting) -> None:
         """This leaves as it came."""
 
-    # The interface of `StreamRepair`
+    # The interface of `RepairStage`
 
     def feed(self, frame: Frame) -> list[Frame]:
         value = frame.readable(self._evidence)

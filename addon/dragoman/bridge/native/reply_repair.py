@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 from ...notes import Evidence
-from ...repair.chat_stream import ChatStreamRepair
+from ...repair.chat_stream import ChatRepair
 from ...repair.declared_tools import DeclaredTools
-from ...repair.pipeline import RepairPipeline, StreamRepair
+from ...repair.pipeline import RepairPipeline, RepairStage
 from ...repair.policy import Policy
 from ...wire.sse import is_event_stream
-from .message_repair import MessagesStreamRepair, MessagesTools
+from .messages_repair import MessagesRepair, MessagesTools
 from .request_tools import RequestTools
-from .stream_repair import ResponsesStreamRepair
+from .responses_repair import ResponsesRepair
 
 _BEGIN = 4096
 """Bytes of a reply that show its API."""
@@ -44,13 +44,13 @@ def declared(tools: Tools) -> DeclaredTools:
     return tools if isinstance(tools, DeclaredTools) else tools.declared
 
 
-def stage_for(tools: Tools, policy: Policy, evidence: Evidence, now: int) -> StreamRepair:
+def stage_for(tools: Tools, policy: Policy, evidence: Evidence, now: int) -> RepairStage:
     """The stage that repairs a streamed reply."""
     if isinstance(tools, RequestTools):
-        return ResponsesStreamRepair(tools, policy, evidence, now)
+        return ResponsesRepair(tools, policy, evidence, now)
     if isinstance(tools, MessagesTools):
-        return MessagesStreamRepair(tools, policy, evidence, now)
-    return ChatStreamRepair(tools, policy, evidence, now)
+        return MessagesRepair(tools, policy, evidence, now)
+    return ChatRepair(tools, policy, evidence, now)
 
 
 def repair_whole(body: bytes, tools: Tools, policy: Policy, evidence: Evidence, now: int) -> bytes:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...repair.pipeline import StreamRepair
+from ...repair.pipeline import RepairStage
 from ...wire.body_form import BodyForm
 from ...wire.chat_end import EARLY, broken_off
 from ...wire.errors import error_json, http_error
@@ -29,7 +29,7 @@ class BridgePipeline:
     def __init__(
         self,
         reply: ReplyConverter,
-        repair: StreamRepair | None,
+        repair: RepairStage | None,
         *,
         labelled: bool = True,
         max_document: int = 0,
@@ -40,7 +40,7 @@ class BridgePipeline:
         `response.failed`."""
         self.reply = reply
         self._events = reply.writer.events
-        self._repair = repair or StreamRepair()
+        self._repair = repair or RepairStage()
         self._breaks = breaks
         self._form = BodyForm(labelled=labelled, max_document=max_document)
         self._splitter = FrameSplitter()
@@ -166,7 +166,7 @@ def answer(
     status: int,
     stream: bool,
     retry_after: str = "",
-    repair: StreamRepair | None = None,
+    repair: RepairStage | None = None,
 ) -> Answer:
     """Convert the upstream's `body`, which came with `status` and the header `retry_after`, for a
     client that asked for a `stream` or did not."""

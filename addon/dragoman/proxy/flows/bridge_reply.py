@@ -19,7 +19,7 @@ from mitmproxy.net.http import status_codes
 from ...bridge.reply.converter import ReplyConverter
 from ...bridge.reply.pipeline import Answer, BridgePipeline, answer, failed
 from ...notes import Evidence
-from ...repair.chat_stream import ChatStreamRepair
+from ...repair.chat_stream import ChatRepair
 from ...stored.store import NotOpened, StoreError
 from ...wire.errors import Refused
 from ...wire.json_codec import NotJson
@@ -188,7 +188,7 @@ class BridgeStream(LiveStream):
     def __init__(
         self,
         reply: ReplyConverter,
-        repair: ChatStreamRepair | None,
+        repair: ChatRepair | None,
         context: ReplyContext,
         *,
         keeps: bool,

@@ -26,7 +26,7 @@ from ...bridge.responses.dialects import DIALECTS, Dialect, choose
 from ...bridge.turn_context import TurnContext
 from ...inspect.outcome import REFUSED
 from ...notes import Evidence
-from ...repair.chat_stream import ChatStreamRepair
+from ...repair.chat_stream import ChatRepair
 from ...repair.declared_tools import DeclaredTools
 from ...stored.continuation import (
     Continuation,
@@ -96,12 +96,12 @@ class BridgedTurn:
             prior=self.keeping.prior if self.keeping else (),
         )
 
-    def chunk_repair(self) -> ChatStreamRepair | None:
+    def chunk_repair(self) -> ChatRepair | None:
         """The repair stage before the bridge, if the user wants it."""
         if not self.repair:
             return None
         policy = self.settings.policy.bridged
-        return ChatStreamRepair(self.tools, policy, self.evidence, new_second())
+        return ChatRepair(self.tools, policy, self.evidence, new_second())
 
 
 class BridgedTurns(WeakKeyDictionary[http.HTTPFlow, BridgedTurn]):

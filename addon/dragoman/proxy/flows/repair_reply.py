@@ -19,7 +19,7 @@ from ...bridge.cure.tool_names import ToolNames
 from ...bridge.native.reply_repair import Tools, declared, repair_whole, stage_for, tools_of
 from ...bridge.native.request_tools import RequestTools
 from ...repair.declared_tools import DeclaredTools
-from ...repair.pipeline import RepairPipeline, StreamRepair
+from ...repair.pipeline import RepairPipeline, RepairStage
 from ...wire.chat_end import EARLY, TAIL, broken_off, has_ended
 from ...wire.json_codec import NotJson
 from ...wire.request_bounds import TooLarge
@@ -162,7 +162,7 @@ class RepairReplies:
         names = self._cure.tool_names(flow)
         tools = _sent_tools(request, names, record)
         self._monitor.take_stream(flow, response)
-        stage = StreamRepair()
+        stage = RepairStage()
         if repairs:
             stage = stage_for(tools, settings.policy, record.evidence, new_second())
         context = ReplyContext.of(
@@ -173,8 +173,10 @@ class RepairReplies:
             heartbeat=settings.heartbeat if request.stream else 0,
             has_layer=self._has_layer,
         )
-        has_end = repairs and _is_chat(flow)
-        response.stream = RepairStream(stage, context, has_end=has_end, keeps=keeps, names=names)
+        reports_end = repairs and _is_chat(flow)
+        response.stream = RepairStream(
+            stage, context, reports_end=reports_end, keeps=keeps, names=names
+        )
         self._monitor.streams(flow)
         set_stream_framing(flow.request, response)
 
@@ -284,14 +286,14 @@ class RepairStream(LiveStream):
 
     def __init__(
         self,
-        repair: StreamRepair,
+        repair: RepairStage,
         context: ReplyContext,
         *,
-        has_end: bool,
+        reports_end: bool,
         keeps: bool = False,
         names: ToolNames | None = None,
     ) -> None:
-        """`has_end`: see `RepairPipeline`. `keeps`: a turn's end waits
+        """`reports_end`: see `RepairPipeline`. `keeps`: a turn's end waits
         until its reasoning has been kept. `names`: if tools were sent with others than
         the client's."""
         super().__init__(context)
@@ -300,7 +302,7 @@ class RepairStream(LiveStream):
             context.record.evidence,
             labelled=context.labelled,
             max_document=MAX_REPLY,
-            has_end=has_end,
+            reports_end=reports_end,
             breaks=context.breaks,
             keeps=keeps,
         )

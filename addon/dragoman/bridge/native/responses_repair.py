@@ -23,7 +23,7 @@ from .native_repair import Client, End, NativeRepair, ScannedText, Waiting
 from .request_tools import RequestTools
 
 
-class ResponsesStreamRepair(NativeRepair):
+class ResponsesRepair(NativeRepair):
     def __init__(self, tools: RequestTools, policy: Policy, evidence: Evidence, now: int) -> None:
         self._reader = HostReader()
         super().__init__(self._reader, policy, evidence, now)

@@ -61,7 +61,7 @@ def _known(model: object) -> str:
     return "" if "anthropic" in families_of(name) else name
 
 
-class MessagesStreamRepair(NativeRepair):
+class MessagesRepair(NativeRepair):
     def __init__(self, tools: MessagesTools, policy: Policy, evidence: Evidence, now: int) -> None:
         self._reader = MessageReader()
         super().__init__(self._reader, policy, evidence, now)

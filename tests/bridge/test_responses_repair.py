@@ -13,7 +13,7 @@ from dragoman.bridge.native.host_reader import HostItem, HostReader
 from dragoman.bridge.native.leaked_response import LeakedResponse
 from dragoman.bridge.native.native_writer import NativeWriter
 from dragoman.bridge.native.request_tools import RequestTools
-from dragoman.bridge.native.stream_repair import ResponsesStreamRepair
+from dragoman.bridge.native.responses_repair import ResponsesRepair
 from dragoman.notes import Evidence
 from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
@@ -53,9 +53,9 @@ DSML = (
 )
 
 
-def stage(request: Json = REQUEST, evidence: Evidence | None = None) -> ResponsesStreamRepair:
+def stage(request: Json = REQUEST, evidence: Evidence | None = None) -> ResponsesRepair:
     tools = RequestTools.of_request(request)
-    return ResponsesStreamRepair(tools, Policy(), evidence or Evidence(), 1_700_000_000)
+    return ResponsesRepair(tools, Policy(), evidence or Evidence(), 1_700_000_000)
 
 
 def repaired(
@@ -238,7 +238,7 @@ def test_a_call_that_is_cut_is_left_open_and_the_reply_is_incomplete() -> None:
 
 
 STAGES = [
-    *((ResponsesStreamRepair, name) for name in ("_read", "_end_text", "_take_over", "_leave")),
+    *((ResponsesRepair, name) for name in ("_read", "_end_text", "_take_over", "_leave")),
     (HostReader, "read"),
     (HostItem, "up_to"),
     *((LeakedResponse, name) for name in ("__init__", "write", "say", "drain")),
