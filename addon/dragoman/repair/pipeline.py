@@ -240,7 +240,7 @@ class RepairPipeline:
         if self._has_end and not self._has_chunk:
             self._look_for_chunk(rest[0].raw)
         if is_half(rest[0]) or self._is_cut(rest[0].raw):
-            self._drop(len(rest[0].raw))
+            self._evidence.note("dropped", "an event without its end")
             return []
         return rest
 
@@ -254,10 +254,6 @@ class RepairPipeline:
         """The end of what the client has received once all that leaves and this is sent."""
         return b"".join((self._sent, *self._out, rest))[-TAIL:]
 
-    def _drop(self, size: int) -> None:
-        if size:
-            self._evidence.note("dropped", "an event without its end")
-
     def _break_off(self, error: str) -> None:
         self.error = error
         document = self._form.document()
@@ -266,8 +262,8 @@ class RepairPipeline:
             self.broken = error if self._breaks else ""
             self.ended = True
             return
-        unfinished = [self._form.close().strip(), *(f.raw for f in self._splitter.close())]
-        self._drop(sum(map(len, unfinished)))
+        if any([self._form.close().strip(), *self._splitter.close()]):
+            self._evidence.note("dropped", "an event without its end")
         end = self._end_with(b"")
         if turn_ended(end) and not self._is_in_call:
             self.ended = True

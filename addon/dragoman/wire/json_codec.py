@@ -87,6 +87,8 @@ def has_more_values(body: bytes, most: int) -> bool:
 def nesting_exceeds(value: Any, limit: int) -> bool:
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(limit):
+        if not level:
+            return False
         level = [
             member
             for holder in level

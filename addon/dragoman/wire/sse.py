@@ -171,18 +171,16 @@ def encode_chunk(value: Any, other_lines: bytes = b"") -> Frame:
 
 
 class Document(Frame):
-    """A reply that came whole."""
+    """A reply that came whole, or a part of one that is read as one."""
 
     __slots__ = ()
+
+    def __init__(self, raw: bytes = b"", *, value: Any = ...) -> None:
+        super().__init__(raw, _value=value)
 
     @property
     def data(self) -> bytes:
         return self.raw
-
-
-def frame_of(document: Any) -> Frame:
-    """A frame of a JSON value that came by itself."""
-    return Frame(b"", _value=document)
 
 
 DONE = encode(b"[DONE]")

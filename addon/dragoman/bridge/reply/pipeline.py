@@ -19,16 +19,7 @@ from ...wire.errors import error_json, http_error
 from ...wire.json_codec import NotJson, dumps
 from ...wire.reply_bounds import TooMany
 from ...wire.reply_reader import TurnReader
-from ...wire.sse import (
-    DONE,
-    Document,
-    Frame,
-    FrameSplitter,
-    frame_of,
-    is_event_stream,
-    joined,
-    split,
-)
+from ...wire.sse import DONE, Document, Frame, FrameSplitter, is_event_stream, joined, split
 from .converter import ReplyConverter
 
 
@@ -133,9 +124,9 @@ class BridgePipeline:
     def convert_document(self, body: bytes) -> list[Frame]:
         """A body that is no event stream, once the reply is open: each of its choices is one chunk,
         which repair may replace by several."""
-        document: Frame = Document(body)
+        document = Document(body)
         try:
-            frames = list(map(frame_of, by_choice(document.value)))
+            frames = [Document(value=each) for each in by_choice(document.value)]
         except TooMany:
             frames = [document]
         except NotJson:

@@ -96,16 +96,12 @@ class BracketedArguments(CallArguments):
                 self._depth += 1 if kind == "opens" else -1
                 if not self._depth:
                     self._read_up_to(at)
-                    self._end_of_all()
+                    json = self._arguments("".join(self._text))
+                    self._events += [Arguments(json)] if json else []
+                    self._end(CallEnd(valid=True, cut=False) if json else Damaged(self._name))
                     return True
         self._read_up_to(at)
         return False
-
-    def _end_of_all(self) -> None:
-        """The brackets have closed."""
-        arguments = self._arguments("".join(self._text))
-        self._events += [Arguments(arguments)] if arguments else []
-        self._end(CallEnd(valid=True, cut=False) if arguments else Damaged(self._name))
 
     def finish(self, *, whole: bool = True) -> None:  # noqa: ARG002
         self._read_up_to(len(self._buffer))
