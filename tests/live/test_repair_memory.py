@@ -108,17 +108,6 @@ def test_a_decompression_bomb_stays_small(chat: Chat, bomb: str, content_type: s
     assert_memory_bounded(chat)
 
 
-def test_a_frame_without_end_is_handed_on_in_pieces(chat: Chat) -> None:
-    body = (
-        b'data: {"choices": [{"delta": {"content": "<' + b"x" * 40 * MEGABYTE
-    )  # a frame of up to 32 MB is kept
-    reply = chat.ask(body, ";cut=bytes:1000000")
-    assert not reply.complete, "the turn has not ended"
-    assert len(reply.body) > 30 * MEGABYTE
-    assert body.startswith(reply.body)
-    assert_memory_bounded(chat)
-
-
 def test_a_call_of_many_megabytes_is_forwarded_not_kept(chat: Chat) -> None:
     begin = "<|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0"
     deltas = [begin + "<|tool_call_argument_begin|>", '{"command": "']

@@ -216,7 +216,7 @@ def test_of_many_who_resume_a_response_at_once_one_does(client: Client, stream: 
         asked = [
             pool.submit(slow.submit, WORDS, response, outputs, stream=stream) for _ in range(6)
         ]
-        eventually(lambda: sum(future.done() for future in asked) == 5)
+        eventually(lambda: sum(future.done() for future in asked) == 5 and len(slow.sent) == 2)
         slow.release()
         statuses = sorted(future.result().reply.status for future in asked)
     assert statuses == [200, 409, 409, 409, 409, 409]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from types import FrameType
+from functools import partial
 
 import pytest
 
@@ -15,6 +14,7 @@ from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
 from tests.bridge.replying import new_reply
+from tests.counting import calls_of
 from tests.repair.streams import NOW, chunk, sse
 from tests.repair.turns import REQUEST
 
@@ -48,9 +48,6 @@ ALLOWED = {
 }
 """Repaired, and bridged as well; with the facts that `wire.reply_reader` notes."""
 
-_NO_CALLS = {"<listcomp>", "<setcomp>", "<dictcomp>"}
-"""Since Python 3.12, a comprehension runs in the frame that it stands in."""
-
 
 def _frame(text: str) -> bytes:
     return sse([chunk({"content": text}, model=MODEL)], done=False)
@@ -71,18 +68,8 @@ def _feeding(*, bridged: bool) -> Callable[[bytes], object]:
 @pytest.mark.parametrize("what", FRAMES)
 def test_a_frame_takes_few_calls(what: str, bridged: bool) -> None:
     before, last = FRAMES[what]
-    feed, frame, count = _feeding(bridged=bridged), _frame(last), 0
+    feed, frame = _feeding(bridged=bridged), _frame(last)
     for text in before:
         feed(_frame(text))
-
-    def counted(frame: FrameType, event: str, _argument: object) -> None:
-        nonlocal count
-        count += event == "call" and frame.f_code.co_name not in _NO_CALLS
-
-    profiled = sys.getprofile()
-    sys.setprofile(counted)
-    try:
-        feed(frame)
-    finally:
-        sys.setprofile(profiled)
+    count = calls_of(partial(feed, frame), in_c=False)
     assert count <= ALLOWED[what][bridged]
