@@ -198,14 +198,18 @@ def only_arguments(delta: Delta) -> tuple[Any, Any] | None:
 
 
 def _joined(deltas: list[Delta]) -> list[Delta]:
-    """The deltas, but arguments alone are in the delta of their call before them."""
+    """The deltas, but arguments alone are in the latest delta of their index before them."""
     runs: list[tuple[Delta, list[str]]] = []
+    latest: dict[int, list[str]] = {}
+    """What is joined with the latest delta of an index."""
     for delta in deltas:
-        first, more = runs[-1][0] if runs else {}, only_arguments(delta)
-        if more is not None and first.get("function") and first["index"] == more[0]:
-            runs[-1][1].append(more[1])
-        else:
-            runs.append((delta, []))
+        index, more = delta.get("index"), only_arguments(delta)
+        if more is not None and isinstance(index, int) and index in latest:
+            latest[index].append(more[1])
+            continue
+        runs.append((delta, []))
+        if isinstance(index, int) and delta.get("function"):
+            latest[index] = runs[-1][1]
     return [_with_more(first, others) if others else first for first, others in runs]
 
 
