@@ -219,20 +219,22 @@ class Part:
     def deltas(self) -> list[Json]:
         """The deltas that replace its texts.  Beside a call, what is left of a text goes to
         `content` (the specification), unless it is blank or `stays`."""
-        choice, get = self.choice, self.original.get
-        moves = bool(choice.calls.repaired and not self.stays)
+        get = self.original.get
+        moves: bool | None = None
         deltas: list[Json] = []
         for left in self.left:
             if isinstance(left, dict):
                 deltas.append({"tool_calls": [left]})
             else:
-                moves = moves and choice.policy.moves and self._text_changed
+                moves = self._moves if moves is None else moves
                 fields = CONTENT if moves and left[1].strip() else left[0]
                 deltas.append({name: written(name, left[1], get(name)) for name in fields})
         return deltas
 
     @property
-    def _text_changed(self) -> bool:
+    def _moves(self) -> bool:
+        if self.stays or not (self.choice.calls.repaired and self.choice.policy.moves):
+            return False
         texts = self.texts()
         return any(texts.get(each.fields) != each.text for each in self.came)
 
