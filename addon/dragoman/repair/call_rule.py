@@ -2,15 +2,16 @@
 
 Repair sees text.  A special token and the same characters, written by a model that
 explains them, look alike; so whether a marker can be real is decided by what the request
-allows and by who answers it.  ``tool_choice`` "none": nothing is a call, it is text.  Else:
+allows and by who answers it.  ``tool_choice`` "none": nothing is a call, it is text.  Else the
+first row that applies counts:
 
 | the request    | the model                        | a marker of Kimi's begins | another begins |
 |----------------|----------------------------------|---------------------------|----------------|
+| any            | a vendor's own, not the format's | nothing                   | nothing        |
 | declares tools | the format's own                 | a call                    | a declared one |
 | declares tools | another, or of an unknown name   | a declared one            | a declared one |
 | declares none  | the format's own, or unknown     | a call                    | nothing        |
 | declares none  | of another known family          | nothing                   | nothing        |
-| any            | a vendor's own, not the format's | nothing                   | nothing        |
 
 The name is the request's or the reply's: a router answers with the name of the model that
 it chose.  If either is of the format's own family, the model is.

@@ -51,12 +51,13 @@ class ChatRepair(RepairStage):
         formats = policy.formats.active(tools.model)
         self._queue = FrameQueue(tools, policy, evidence, now, formats)
         self._same: SameFrames | None = None
-        """The latest frame with one text, if others may be like it; of all such frames:"""
+        """The latest frame with one text, if others may be like it."""
+        # What all frames like the latest have in common:
         self._choice: Choice | None = None
         self._fields: tuple[str, ...] = ()
-        """See `LoneText`."""
+        """Where their text is (`LoneText`); none if it is the arguments of a call."""
         self._only: Only | None = None
-        """All that one says, if nobody has to read it again."""
+        """All that one of them says, if nobody has to read it again."""
         self._says_more = False
         """Whether they have a role, or what is said of the whole reply."""
         self._misses = 0
@@ -70,7 +71,7 @@ class ChatRepair(RepairStage):
         queue, same = self._queue, self._same
         if same is not None and (text := same.text_in(frame.raw)):
             self._misses = 0
-            chunk: Any = same.chunk
+            chunk: Any = same.chunk  # of an earlier frame, equal but for its text
         else:
             chunk = frame.readable(self._evidence)
             text = self._learn(frame, chunk) if isinstance(chunk, dict) else ""

@@ -39,7 +39,8 @@ class Header:
     resolved: bool = False
     """Whether the parser has already looked the name up among the declared tools."""
     odd: bool = False
-    """Whether it is none, unless the text ends with its call, and one tool takes the arguments."""
+    """Whether this looks like no header (``!!!``).  It is one all the same if its call ends the
+    text, and exactly one tool takes the arguments."""
     doubtful: bool = False
     """Whether a text may begin so as well: then only arguments that a tool declares are a call."""
 

@@ -189,9 +189,8 @@ class Part:
     left: list[Left] = field(default_factory=list)
     """What became of these, and the deltas of the leaked calls that they completed."""
     stays: bool = False
-    """Whether its text stays in its fields if there is a call beside it: its format says what kind
-    of text it is, or some of it belongs to a marker that is text, the rest of which is in another
-    frame."""
+    """Whether its text stays in its fields beside a call: its format says what kind of text it is,
+    or a marker that is text goes on in another frame."""
 
     @property
     def has_changed(self) -> bool:
@@ -219,9 +218,8 @@ class Part:
     def deltas(self) -> list[Json]:
         """The deltas that replace its texts.  Beside a call, what is left of a text goes to
         `content` (the specification), unless it is blank or `stays`."""
-        get = self.original.get
-        moves: bool | None = None
-        deltas: list[Json] = []
+        get, moves = self.original.get, None
+        deltas = list[Json]()
         for left in self.left:
             if isinstance(left, dict):
                 deltas.append({"tool_calls": [left]})

@@ -80,8 +80,8 @@ class Frame:
     empty: bool = False
     """Whether this is known to carry nothing: it may be many frames of blank lines and comments."""
     only: Only | None = field(default=None, repr=False, compare=False)
-    """All that it says, of the first choice, if repair has found that out: nobody has to read it
-    again."""
+    """All that it says, of the first choice.  Repair sets this, and `counted`, where it has read or
+    written the frame, so that later stages need not parse it."""
     counted: Json | None = field(default=None, repr=False, compare=False)
     """Its chunk, if that has a usage beside what it `only` says."""
     _value: Any = field(default=..., repr=False, compare=False)

@@ -181,9 +181,9 @@ class LeakParser:
     read: arguments are JSON, however the format writes them, and a header comes once its name is
     known.
 
-    A format implements two methods, which read as much of the buffer as one decision needs:
-    `_begin` after its `header`, and `_read_after` after a call.  The arguments of an open call are
-    read by a `CallArguments`, which then has the buffer.
+    Most formats implement two methods, which read as much of the buffer as one decision needs:
+    `_begin` after its `header`, and `_read_after` after a call; Kimi K2 reads headers in its own
+    way.  The arguments of an open call are read by a `CallArguments`, which then has the buffer.
     """
 
     header: HeaderPattern
