@@ -207,6 +207,19 @@ def test_a_request_that_is_refused_is_told(plain_upstream: Upstream, tmp_path: P
     assert any("background" in line for line in exchanged(flow).evidence.request_lines())
 
 
+def test_a_failure_of_a_repaired_host_leaves_a_line(
+    plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]
+) -> None:
+    chat = Chat(plain_upstream, mitmdump("--mode", f"reverse:{plain_upstream.url}"))
+    for name in ("clean_text", "clean_http_error", "clean_error_frame"):
+        chat.ask(name)
+    log = chat.proxy.wait_for_log(r"\.1:\d+/clean_error_frame/\S*: ✗ server_error · repair · ")
+    assert re.search(
+        r"clean_http_error/\S*: ✗ rate_limit_reached_error · repair · \S+ · HTTP 429", log
+    )
+    assert "clean_text/v1/chat/completions: " not in log
+
+
 def test_no_more_is_kept_than_the_option_allows(plain_upstream: Upstream, tmp_path: Path) -> None:
     saved = Saved(plain_upstream, tmp_path, "--set", "dragoman_keep=100k")
     text = [chunk({"content": f"{number:05} " * 100}) for number in range(1000)]
