@@ -187,6 +187,7 @@ class WatchedStream:
 
     def __init__(self, record: FlowRecorder, decoder: Decoder | None, name: str) -> None:
         self._record = record
+        record.passes_encoded = decoder is not None
         self._decoder = decoder
         self._name = name
         self._readable = True

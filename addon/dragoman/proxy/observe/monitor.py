@@ -231,7 +231,7 @@ def _facts(flow: http.HTTPFlow, record: FlowRecorder, *, growing: bool = False) 
     if read is not None and read.knows:
         upstream, client = read.upstream, read.client
     else:
-        sides = record.reply.upstream, record.reply.client
+        sides = record.reply.upstream, record.sent
         received, sent = (side.ends if growing else side.kept for side in sides)
         if not record.streamed and flow.response is not None:
             sent = readable(flow.response)

@@ -21,7 +21,7 @@ from ...wire.json_codec import NotJson, loads
 from ...wire.reply_reader import read_reply
 from ..ask_upstream import is_question
 from ..options import Settings
-from ..routes import route_of
+from ..routes import is_self_test, route_of
 from .commands import as_table
 from .monitor import host_of, name_of, refused
 from .recorder import exchange_of, readable, recorder_of
@@ -41,7 +41,9 @@ class Summary:
 
     def response(self, flow: http.HTTPFlow) -> None:
         """Count a flow that was loaded."""
-        if flow.live or recorder_of(flow) is not None or is_question(flow):
+        if flow.live or recorder_of(flow) is not None:
+            return
+        if is_question(flow) or is_self_test(flow.request):
             return
         self._loaded = True
         try:
