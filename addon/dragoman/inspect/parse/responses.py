@@ -10,11 +10,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ...bridge.envelope import open_sealed
-from ...wire.errors import ErrorObject, read_error
 from ...wire.json_codec import Json, array, dumps, objects, string
 from ...wire.reply_reader import call_fields, finish_of
-from ...wire.responses import DELTAS, DONES, TERMINALS, TextEvents, TextKind
-from ...wire.usage import Counts, counts
+from ...wire.responses import DELTAS, DONES, TextEvents, TextKind
 from .values import ParsedCall, ParsedChoice, Prose
 
 _NO_ARGUMENTS = frozenset(
@@ -40,34 +38,23 @@ class ResponsesReader:
     def __init__(self) -> None:
         self._items: dict[int | str, _Item] = {}
         self._keys: dict[str, int] = {}
-        self.model = self.id = ""
-        self.finish = ""
-        self.usage: Counts | None = None
-        self.error: ErrorObject | None = None
-        self.ended = False
+        self._finish = ""
 
     def feed(self, event: Json) -> None:
         kind = string(event.get("type"))
         delta = event.get("delta")
         if isinstance(delta, str) and (text := DELTAS.get(kind)):
             self._fragments(event, text).append(delta)
-        elif kind == "error":
-            self.error = read_error(event) or self.error
         elif kind in ("response.output_item.added", "response.output_item.done"):
             self._item(event, whole=kind.endswith("done"))
         elif isinstance(response := event.get("response"), dict):
-            self.snapshot(response)
-            self.ended = self.ended or kind in TERMINALS
+            self._snapshot(response)
         elif (done := DONES.get(kind)) and (text_done := string(event.get(done.field))):
             self._fragments(event, done)[:] = [text_done]
 
-    def snapshot(self, response: Json) -> None:
+    def _snapshot(self, response: Json) -> None:
         """A response object; its output counts for items without events."""
-        self.model = string(response.get("model")) or self.model
-        self.id = string(response.get("id")) or self.id
-        self.usage = counts(response) or self.usage
-        self.error = read_error(response) or self.error
-        self.finish = finish_of(response) or self.finish
+        self._finish = finish_of(response) or self._finish
         for index, item in enumerate(array(response.get("output"))):
             if isinstance(item, dict):
                 known = self._items.get(string(item.get("id")))
@@ -78,7 +65,7 @@ class ResponsesReader:
     @property
     def choices(self) -> tuple[ParsedChoice, ...]:
         parts = tuple(part for item in self._items.values() for part in _parts(item))
-        return (ParsedChoice(0, parts, self.finish),) if parts or self.finish else ()
+        return (ParsedChoice(0, parts, self._finish),) if parts or self._finish else ()
 
     def _at(self, event: Json) -> _Item:
         """The item of an event: by index, by id, or the latest."""
