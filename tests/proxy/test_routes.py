@@ -13,6 +13,10 @@ TABLE = [
     ("GET /v1/chat/completions", Route("", "/v1")),
     ("POST /v1/responses", Route("responses", "/v1", gives_response=True)),
     ("POST /responses//", Route("responses", "", gives_response=True)),
+    (
+        "POST /v1/conversations/responses",
+        Route("responses", "/v1/conversations", gives_response=True),
+    ),
     ("GET /v1/responses", Route("", "/v1")),
     ("GET /v1/responses/resp_1", Route("responses", "/v1", "resp_1", gives_response=True)),
     ("GET /v1/responses/resp_1?starting_after=3", Route("responses", "/v1", "resp_1")),

@@ -218,6 +218,8 @@ class Dragoman:
             self._bridged.pop(flow, None)  # what was saved is what the client got
         if response.data.content is not None:
             return  # it was made here or by another addon, and is whole already
+        if record := recorder_of(flow):
+            record.received = response
         self._decisions.answered(flow, response)
         if flow in self._bridged:
             self._replies.begin(flow, response)

@@ -28,6 +28,7 @@ class ResponsesRepair(NativeRepair):
         self._reader = HostReader()
         super().__init__(self._reader, policy, evidence, now)
         self._tools = tools
+        self._streams = True
         self._formats = policy.formats.active(tools.declared.model)
         self._model: str | None = None
         """What the reply calls its model; None while no text has come."""
@@ -39,6 +40,7 @@ class ResponsesRepair(NativeRepair):
             return body
         kind = f"response.{response.get('status')}"
         event = {"type": kind if kind in TERMINALS else "response.completed", "response": response}
+        self._streams = False
         self._take(Waiting(Frame(body), event))
         return dumps(self._client.response) if isinstance(self._client, LeakedResponse) else body
 
@@ -91,4 +93,4 @@ class ResponsesRepair(NativeRepair):
         numbers = [(waiting.event or {}).get("sequence_number") for waiting in self._waiting]
         number = next((number for number in numbers if type(number) is int), 0)
         made = self._reader, text, unsent, self._tools, self._evidence
-        return LeakedResponse(*made, number=number, now=self._now)
+        return LeakedResponse(*made, number=number, now=self._now, streams=self._streams)
