@@ -106,8 +106,8 @@ def _without_search(tools: Any, evidence: Evidence) -> Any:
 
 
 def _add_system(sent: list[Any], run: Sequence[Json], evidence: Evidence) -> None:
-    """System messages stay in their place, as the user's; after outputs of calls they join the last:
-    templates drop the thoughts before a message of the user's."""
+    """System messages stay in their place, as the user's; after outputs of calls they join the
+    last: templates drop the thoughts before a message of the user's."""
     evidence.note("made a user message of", "a system message", len(run))
     texts = ("\n\n".join(filter(None, map(api.text_of, api.blocks_of(each)))) for each in run)
     reminders = [
