@@ -15,7 +15,7 @@ from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
 from dragoman.wire.chat_end import EARLY
-from dragoman.wire.sse import Frame
+from dragoman.wire.sse import LARGE, Frame
 from fixtures.regenerate import NOW, chat_fixtures, request
 from tests.repair.formats.turns import DECLARED
 from tests.repair.streams import chunk, sse
@@ -77,6 +77,27 @@ def test_deltas_that_come_in_one_read_are_written_one_by_one() -> None:
     one, many = (BridgePipeline(new_reply(Evidence()), None) for _ in range(2))
     expected = [frame for value in values for frame in one.feed(chat_sse([value], done=False))]
     assert many.feed(chat_sse(values, done=False)) + many.close() == expected + one.close()
+
+
+def test_after_a_large_event_what_follows_waits_for_the_next_call_and_nothing_is_lost() -> None:
+    stream = chat_sse([text("a"), text("b" * LARGE), text("c"), *ended("stop")])
+    one = BridgePipeline(new_reply(Evidence()), None)
+    steps = [one.feed(stream)]
+    while one.waits:
+        steps.append(one.feed(b""))
+    deltas = [
+        [frame.json["delta"][:1] for frame in step if ".delta" in frame.json["type"]]
+        for step in steps
+    ]
+    assert [each for each in deltas if each] == [["a"], ["b"], ["c"]]
+    expected = [frame for step in steps for frame in step] + one.close()
+    many = BridgePipeline(new_reply(Evidence()), None)
+    got = [
+        frame for at in range(0, len(stream), 7000) for frame in many.feed(stream[at : at + 7000])
+    ]
+    assert got + many.close() == expected
+    closed = BridgePipeline(new_reply(Evidence()), None)
+    assert closed.feed(stream) + closed.close() == expected
 
 
 @pytest.mark.parametrize("blank", [b"\n\n\n", b"\n\n\n\n", b"\n\n\n\n\n"])

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.wire import sse
-from dragoman.wire.sse import Frame, FrameSplitter, encode, encode_chunk, is_event_stream
+from dragoman.wire.sse import (
+    Frame,
+    FrameSplitter,
+    encode_chunk,
+    encode_event,
+    is_event_stream,
+)
 
 streams = st.lists(
     st.sampled_from(
@@ -89,7 +95,7 @@ def test_an_oversize_frame_is_handed_on_in_pieces_and_the_next_one_is_whole() ->
 
 
 def test_encoded_frames_use_lf_and_put_data_last() -> None:
-    assert encode(b"{}", event="ping").raw == b"event: ping\ndata: {}\n\n"
+    assert encode_event("ping", {}).raw == b"event: ping\ndata: {}\n\n"
     other = Frame(b"id: 1\r\ndata: x\r\n: c\r\n\r\n").other_lines
     assert encode_chunk({}, other).raw == b"id: 1\n: c\ndata: {}\n\n"
 

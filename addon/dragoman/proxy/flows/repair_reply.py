@@ -315,9 +315,15 @@ class RepairStream(LiveStream):
     def _feed(self, plain: bytes) -> bytes:
         try:
             sent = self._pipeline.feed(plain)
+            while self._pipeline.waits and not self._waits:
+                sent += self._pipeline.feed(b"")
         except Exception:
             sent = self._fall_back()
         return self._until_turn_end(sent)
+
+    @property
+    def waits(self) -> bool:
+        return self._pipeline.waits
 
     def _close(self) -> bytes:
         if self._decoder and not self._decoder.complete:
@@ -386,6 +392,7 @@ class RepairStream(LiveStream):
 
     def _until_turn_end(self, sent: bytes) -> bytes:
         """`sent` up to the end of a turn that has to be kept first; the rest is held."""
+        self.needs_attention = self.needs_attention or self._pipeline.waits
         end = len(sent) - self._pipeline.kept_first
         if self._held:
             end = 0

@@ -10,9 +10,9 @@ from __future__ import annotations
 import itertools
 import struct
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 from weakref import WeakKeyDictionary
 
 from mitmproxy import http
@@ -32,7 +32,7 @@ KEY = "dragoman"
 """The record's key in a flow's metadata."""
 MAX_NUMBER = 2.0**53
 """Seconds or bytes in a record: a larger number was not written by Dragoman."""
-T = TypeVar("T")
+_NOTES = ("told_request", "told")
 _running: WeakKeyDictionary[Flow, FlowRecorder] = WeakKeyDictionary()
 """Kept by the module: a script that is loaded anew finds the records of flows that run."""
 
@@ -204,34 +204,36 @@ def _sound(metadata: object) -> dict[str, Any]:
 
 def _is_sound(name: str, value: object) -> bool:
     match name, value:
-        case ("request" | "resumes" | "upstream" | "steps", bytes()) | ("path" | "dialect", str()):
-            return True
-        case "ended", [float(), float()]:
-            return True
-        case "told_request" | "told" | "calls" | "forms", [*_]:
-            return True
-        case ("tools", bool()):
+        case (
+            ("request" | "resumes" | "upstream" | "steps", bytes())
+            | ("path" | "dialect", str())
+            | ("told_request" | "told" | "calls" | "forms", [*_])
+            | ("tools", bool())
+            | ("signed", [str(), str()])
+            | ("ended", [float(), float()])
+        ):
             return True
         case "refused", int():
             return 0 <= value <= MAX_NUMBER
-        case "signed", [str(), str()]:
-            return True
         case "job", _:
             return value in get_args(Job)
         case "outcome", [str() as ending, str()]:
             return ending in SIGNS
         case "missing", [int() as upstream, int() as client, *_]:
-            return min(upstream, client) >= 0
+            return 0 <= min(upstream, client) <= max(upstream, client) <= MAX_NUMBER
     return False
 
 
 def _evidence(kept: Mapping[str, Any]) -> Evidence:
-    of_request = _counter(kept.get("told_request", ()))
+    of_request, told, forms, calls = (
+        Counter(dict(_counted(kept.get(name, ()), words=name in _NOTES)))
+        for name in (*_NOTES, "forms", "calls")
+    )
     return Evidence(
-        calls=Counter(_calls(kept.get("calls", ()))),
-        forms=_counter(kept.get("forms", ())),
+        calls=Counter({name: count for (name, _), count in calls.items()}),
+        forms=forms,
         refused_calls=kept.get("refused", 0),
-        notes=of_request + _counter(kept.get("told", ())),
+        notes=of_request + told,
         of_request=of_request,
     )
 
@@ -240,21 +242,16 @@ def _counts(counter: Counter[tuple[str, str]]) -> list[list[Any]]:
     return [[*names, count] for names, count in counter.items()]
 
 
-def _counter(values: Iterable[object]) -> Counter[tuple[str, str]]:
-    """What `_counts` gave.  An earlier Dragoman recorded the words."""
-    counter: Counter[tuple[str, str]] = Counter()
+def _counted(values: Iterable[object], *, words: bool) -> Iterator[tuple[tuple[str, str], int]]:
+    """What `_counts` gave.  Calls have one name; an earlier Dragoman recorded a note's words."""
     for value in values:
         match value:
+            case str() if words:
+                yield (value, ""), 1
+            case [str() as one, int() as count] if 0 < count <= MAX_NUMBER:
+                yield (one, ""), count
             case [str() as one, str() as other, int() as count] if 0 < count <= MAX_NUMBER:
-                counter[one, other] += count
-            case str():
-                counter[value, ""] += 1
-    return counter
-
-
-def _calls(values: Iterable[object]) -> dict[str, int]:
-    pairs = (value for value in values if isinstance(value, list | tuple) and len(value) == 2)
-    return {name: n for name, n in pairs if isinstance(name, str) and isinstance(n, int)}
+                yield (one, other), count
 
 
 def _timing(packed: bytes | None, ended: list[float] | None) -> Timing | None:
