@@ -149,10 +149,13 @@ def test_a_message_is_found_where_hosts_put_it(body: bytes, message: str) -> Non
     [
         (400, "invalid_request_error"),
         (401, "authentication_error"),
+        (402, "insufficient_quota"),
         (403, "permission_error"),
         (404, "not_found_error"),
         (422, "invalid_request_error"),
+        (429, "rate_limit_error"),
         (500, "server_error"),
+        (529, "rate_limit_error"),
         (799, "server_error"),
     ],
 )

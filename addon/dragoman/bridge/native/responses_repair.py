@@ -17,7 +17,7 @@ from ...repair.scanner import Scanner
 from ...wire.json_codec import Json, dumps, objects, string
 from ...wire.responses import DELTAS, TERMINALS
 from ...wire.sse import Document, Frame
-from .host_reader import HostReader, HostText, Said
+from .host_reader import ANNOTATION, HostReader, HostText, Said
 from .leaked_response import LeakedResponse
 from .native_repair import Client, End, NativeRepair, ScannedText, Waiting
 from .request_tools import RequestTools
@@ -65,7 +65,7 @@ class ResponsesRepair(NativeRepair):
         if index is None:
             return False
         if index == text.index:
-            return not (self._reader.begins(event) or kind in DELTAS)
+            return not (self._reader.begins(event) or kind in DELTAS or kind == ANNOTATION)
         if kind != "response.output_item.added":
             return True
         first = self._deferred[0].event if self._deferred else None
