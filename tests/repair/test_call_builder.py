@@ -102,7 +102,10 @@ def test_no_id_is_made_for_two_choices() -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "note"),
-    [('{"command": "ls"}', "inferred the end of a call"), ('{"command": "l', "ended within a call")],
+    [
+        ('{"command": "ls"}', "inferred the end of a call"),
+        ('{"command": "l', "ended within a call"),
+    ],
 )
 def test_a_call_whose_arguments_are_whole_is_not_noted_as_cut(arguments: str, note: str) -> None:
     evidence = Evidence()
