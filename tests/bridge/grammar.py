@@ -283,6 +283,8 @@ class _Checker:
             assert item["call_id"] not in {done.get("call_id") for done in self.story.items}
         if item["type"] == "reasoning":
             assert item["summary"] == []
+        if item["type"] == "message":
+            assert (item["role"], item["content"]) == ("assistant", [])
         self.item, self.parts, self.texts = item, [], []
         self.text_done, self.logprobs, self.annotations = None, [], []
         self.story.deltas[event["output_index"]] = ""
@@ -320,11 +322,14 @@ class _Checker:
 
     def _part_added(self, event: Json, index: str) -> None:
         self._stands(event)
+        assert self.item is not None and self.item["type"] in ("message", "reasoning")
         assert self.part is None, "parts do not overlap"
         assert event[index] == len(self.parts), "contiguous part index"
         self.part, self.texts, self.text_done = event["part"], [], None
         self.logprobs, self.annotations = [], []
         assert _text_of(self.part) == ""
+        if self.part["type"] == "output_text":
+            assert (self.part["annotations"], self.part["logprobs"]) == ([], [])
 
     def _on_content_part_done(self, event: Json) -> None:
         self._part_done(event, "content_index")

@@ -12,9 +12,10 @@ from dragoman.bridge.responses.dialects import OPENAI
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
 from dragoman.wire.chat_end import EARLY
-from dragoman.wire.sse import Frame
+from dragoman.wire.sse import LARGE, Frame
 from fixtures.regenerate import NOW, chat_fixtures, request
 from tests.repair.formats.turns import DECLARED
 from tests.repair.streams import chunk, sse
@@ -78,6 +79,27 @@ def test_deltas_that_come_in_one_read_are_written_one_by_one() -> None:
     assert many.feed(chat_sse(values, done=False)) + many.close() == expected + one.close()
 
 
+def test_after_a_large_event_what_follows_waits_for_the_next_call_and_nothing_is_lost() -> None:
+    stream = chat_sse([text("a"), text("b" * LARGE), text("c"), *ended("stop")])
+    one = BridgePipeline(new_reply(Evidence()), None)
+    steps = [one.feed(stream)]
+    while one.waits:
+        steps.append(one.feed(b""))
+    deltas = [
+        [frame.json["delta"][:1] for frame in step if ".delta" in frame.json["type"]]
+        for step in steps
+    ]
+    assert [each for each in deltas if each] == [["a"], ["b"], ["c"]]
+    expected = [frame for step in steps for frame in step] + one.close()
+    many = BridgePipeline(new_reply(Evidence()), None)
+    got = [
+        frame for at in range(0, len(stream), 7000) for frame in many.feed(stream[at : at + 7000])
+    ]
+    assert got + many.close() == expected
+    closed = BridgePipeline(new_reply(Evidence()), None)
+    assert closed.feed(stream) + closed.close() == expected
+
+
 @pytest.mark.parametrize("blank", [b"\n\n\n", b"\n\n\n\n", b"\n\n\n\n\n"])
 def test_an_event_may_end_with_several_blank_lines(blank: bytes) -> None:
     stream = (LEAK / "upstream.sse").read_bytes()
@@ -115,6 +137,70 @@ def test_a_native_call_that_carries_a_leak_is_one_item(shape: str) -> None:
     feed_body(reply, native_stream(DEFECTS[shape]), repair)
     items = [(item["name"], json.loads(item["arguments"])) for item in reply.response["output"]]
     assert items == meant(shape)
+
+
+LEAKED = (
+    "<|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>"
+    '{"command": "ls"}<|tool_call_end|><|tool_calls_section_end|>'
+)
+
+
+@pytest.mark.parametrize("after", ["", "After.", "\n\nAfter."])
+@pytest.mark.parametrize("field", ["content", "reasoning_content"])
+def test_text_around_a_leaked_call_is_the_same_items_streamed_and_not(
+    field: str, after: str
+) -> None:
+    told = "Before. " + LEAKED + after
+    chunks = [chat_chunk({field: told[at : at + 7]}) for at in range(0, len(told), 7)]
+    choice = {"index": 0, "message": {"content": None, field: told}, "finish_reason": "stop"}
+    items, tools = [], DeclaredTools.of_request(request(LEAK))
+    for body in (chat_sse([*chunks, *ended()]), json.dumps({"choices": [choice]}).encode()):
+        repair = ChatRepair(tools, Policy().bridged, Evidence(), NOW)
+        feed_body(reply := new_reply(Evidence()), body, repair)
+        items.append(reply.response["output"])
+    assert items[0] == items[1]
+    kind = "message" if field == "content" else "reasoning"
+    assert [item["type"] for item in items[0]] == [kind, "function_call", *[kind] * bool(after)]
+
+
+TINY = {
+    "line ends": b"\n\n",
+    "comments": b":\n\n",
+    "markers": b"<\n\n",
+    "data": b"data: 1\n\n",
+    "chunks": b'data: {"choices":[]}\n\n',
+    "chunks with a marker": b'data: {"choices":[{"delta":{"content":"<"}}]}\n\n',
+}
+
+
+@pytest.mark.parametrize("tiny", TINY)
+def test_very_many_tiny_frames_hide_no_end(tiny: str) -> None:
+    frames = TINY[tiny] * 15_000
+    body = chat_sse([text("said")], done=False) + frames + chat_sse(ended())
+    feed_body(reply := new_reply(Evidence()), body, stage(LEAK))
+    (item,) = reply.response["output"]
+    assert item["content"][0]["text"] == "said" + "<" * frames.count(b'"<"')
+    assert reply.response["status"] == "completed"
+    repair = ChatRepair(DeclaredTools.of_request(request(LEAK)), Policy(), Evidence(), NOW)
+    assert RepairPipeline(repair, Evidence()).whole(body) == body
+
+
+MARKERS = (
+    "<|tool_call_begin|>",
+    "<|tool_calls_section_begin|>",
+    LEAKED.partition("{")[0],
+    "<|tool_call",
+)
+
+
+@pytest.mark.parametrize("marker", MARKERS)
+def test_markers_without_end_are_text_or_a_call_and_a_turn_that_ends(marker: str) -> None:
+    body = chat_sse([*[text(marker * 1000)] * 5, *ended()])
+    pipeline = BridgePipeline(new_reply(Evidence()), stage(LEAK))
+    frames = pipeline.reply.open() + pipeline.feed(body) + pipeline.close()
+    response = check(frames, OPENAI).response
+    assert response["status"] in ("completed", "incomplete")
+    assert json.dumps(response["output"]).count(marker) > 4000
 
 
 HALF = chat_sse([text("Let me"), text(" see. <|tool_")], done=False)

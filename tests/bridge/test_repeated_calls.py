@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.bridge.native.reply_repair import repair_whole
 from dragoman.bridge.native.request_tools import RequestTools
 from dragoman.bridge.native.responses_repair import ResponsesRepair
 from dragoman.bridge.reply.pipeline import BridgePipeline
@@ -18,13 +19,13 @@ from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
 from tests.repair.formats.turns import REQUEST
 from tests.repair.streams import NOW, chunk, sse
-from tests.repair.test_repeated_calls import PUSH, TURNS, deltas_of, leaked, texts
+from tests.repair.test_repeated_calls import PUSH, TURNS, deltas_of, leaked, native, texts
 
 from .grammar import check
 from .hosts import HOSTS, Host
 from .hosts import OPENAI as OPENAI_HOST
 from .native_grammar import check_native
-from .replying import new_reply
+from .replying import feed_body, new_reply
 
 Json = dict[str, Any]
 
@@ -108,6 +109,21 @@ def test_it_is_one_in_a_native_reply(name: str, host: Host) -> None:
         assert sum("content" in item for item in output) == sum("native" not in k for k, _ in turn)
         left = evidence.notes["left out", "a call of bash that came twice"]
         assert left == len(turn) - len(meant)
+
+
+@pytest.mark.parametrize("name", TURNS)
+def test_it_is_one_in_a_reply_that_comes_whole(name: str) -> None:
+    turn, meant = TURNS[name]
+    natives = [native(n, a, k[7:] or "bash") for n, (k, a) in enumerate(turn) if "native" in k]
+    text = "".join(texts(kind, arguments) for kind, arguments in turn if "native" not in kind)
+    message = {"role": "assistant", "content": text, "tool_calls": natives}
+    body = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    feed_body(bridged := new_reply(Evidence()), json.dumps(body).encode(), chat_repair())
+    assert called(bridged.response["output"]) == expected(meant)
+    response = json.dumps(OPENAI_HOST.events(said_of(turn), model="any")[-1]["response"]).encode()
+    tools = RequestTools.of_request({"model": "any", "input": "Do it.", "tools": TOOLS})
+    repaired = json.loads(repair_whole(response, tools, Policy(), Evidence(), NOW))
+    assert called(repaired["output"]) == expected(meant)
 
 
 def test_half_a_repetition_is_no_item_however_a_native_reply_ends() -> None:

@@ -312,6 +312,21 @@ def test_a_native_call_does_not_wait_for_the_rest_of_half_a_marker() -> None:
     assert b"DSML" not in out
 
 
+def test_an_annotation_within_a_marker_is_of_the_text_before_the_call() -> None:
+    events = OPENAI.events([("text", ["Here.", "<|tool_call", SECTION[11:]])])
+    at = next(n for n, event in enumerate(events) if event.get("delta") == "<|tool_call")
+    note = {"type": "url_citation", "url": "u", "title": "", "start_index": 0, "end_index": 4}
+    added = {"type": "response.output_text.annotation.added", "annotation_index": 0}
+    where = {name: events[at][name] for name in ("item_id", "output_index", "content_index")}
+    events.insert(at + 1, {**added, **where, "annotation": note})
+    out = repaired(
+        b"".join(encode_chunk({**e, "sequence_number": n}).raw for n, e in enumerate(events))
+    )
+    output = check_native(out)[-1]["response"]["output"]
+    assert output[0]["content"][0]["annotations"] == [note]
+    assert shown(output) == [text("Here."), CALLED]
+
+
 def test_a_stream_that_breaks_off_breaks_off_after_what_was_held() -> None:
     frames = list(split(OPENAI.stream([("text", ["One. ", SECTION[:9], "x", SECTION])])))
     for end, text_held in ((6, True), (9, False)):

@@ -67,7 +67,6 @@ def test_prometheus_reads_what_was_counted(stats: Stats, metrics: Metrics) -> No
         ("dragoman_repaired_calls_total", {"form": "kimi_k2, native id"}, 2),
         ("dragoman_notes_total", {"what": "dropped"}, 3),
         ("dragoman_failures_total", {"reason": "server_error"}, 1),
-        ("dragoman_unread_replies_total", {}, 0),
         ("dragoman_tokens_total", model | {"direction": "input"}, 7),
         ("dragoman_tool_turns_total", model, 1),
         ("dragoman_calls_total", model, 3),
@@ -93,14 +92,14 @@ def test_the_port_changes_with_the_option(metrics: Metrics) -> None:
     one, other = free_port(), free_port()
     metrics.listen(one)
     metrics.listen(other)
-    assert scrape(other)
+    scrape(other)
     with pytest.raises(OSError, match=r"refused|timed out"):
         scrape(one)
     metrics.listen(0)
     with pytest.raises(OSError, match=r"refused|timed out"):
         scrape(other)
     metrics.listen(one)
-    assert scrape(one)
+    scrape(one)
 
 
 def test_a_port_in_use_is_told_and_the_old_one_stays(metrics: Metrics) -> None:
@@ -109,7 +108,7 @@ def test_a_port_in_use_is_told_and_the_old_one_stays(metrics: Metrics) -> None:
     refused = pytest.raises(exceptions.OptionsError, match="set it to a port that is free")
     with socket.create_server(("127.0.0.1", 0)) as taken, refused:
         metrics.listen(taken.getsockname()[1])
-    assert scrape(port)
+    scrape(port)
 
 
 def test_scrapes_and_flows_at_the_same_time_do_not_meet(stats: Stats, metrics: Metrics) -> None:

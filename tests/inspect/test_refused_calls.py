@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.inspect.outcome import outcome_of
+from dragoman.inspect.exchange import Exchange
 from dragoman.inspect.stats import Stats
 from dragoman.notes import Evidence, TurnFacts
 from dragoman.proxy.observe.monitor import refused
@@ -46,10 +46,9 @@ def figures(body: bytes, client: bytes, tools: DeclaredTools, evidence: Evidence
     """What is counted of the turn, and its leaked calls by their format."""
     seen = TurnFacts(summarize(client), summarize(client))
     evidence.refused_calls += refused(read_reply(body), tools)
-    named: dict[str, Any] = {"job": "repair", "host": "h", "model": "m", "times": {}}
     stats = Stats()
-    outcome = outcome_of(seen, evidence)
-    stats.add(seen, evidence, outcome, streamed=True, has_tools=bool(tools), **named)
+    exchange = Exchange("repair", b"", b"", evidence=evidence, has_tools=bool(tools))
+    stats.add(exchange, seen, host="h", model="m")
     counted = stats.snapshot()
     counts = {
         name.removesuffix("_calls"): sum(counted.counts[name].values())

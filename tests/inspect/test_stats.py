@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.inspect.outcome import Outcome
+from dragoman.inspect.exchange import Exchange, Step, Timing
+from dragoman.inspect.outcome import Job, Outcome
 from dragoman.inspect.stats import (
     BOUNDS,
     MAX_MODELS,
@@ -48,7 +50,11 @@ def count(
     refused: int = 0,
     first_token: float | None = None,
     evidence: Evidence | None = None,
-    **changes: Any,
+    job: Job = "repair",
+    streamed: bool = True,
+    has_tools: bool = False,
+    host: str = "api.example.com",
+    model: str = "kimi-k2.5",
 ) -> None:
     """Count a flow in which repair made the calls that `leaked`, and the client received `calls`,
     of which `refused` native ones have arguments that are refused."""
@@ -58,11 +64,13 @@ def count(
     for what, number in (notes or {}).items():
         evidence.note(what, "a detail", number)
     evidence.refused_calls += refused
-    turn = TurnFacts(upstream, ReplyFacts(parsed=True, calls=("bash",) * calls))
-    known: dict[str, Any] = {"job": "repair", "host": "api.example.com", "model": "kimi-k2.5"}
-    known |= {"streamed": True, "has_tools": False}
-    known["times"] = {"first token": first_token, "longest silence": None, "duration": 1.0}
-    stats.add(turn, evidence, outcome, **(known | changes))
+    steps = () if first_token is None else (Step(first_token, 1, 1),)
+    timing = Timing(steps) if streamed else None
+    known: dict[str, Any] = {"evidence": evidence, "timing": timing, "has_tools": has_tools}
+    exchange = Exchange(job, b"", b"", outcome=outcome, **known)
+    client = ReplyFacts(parsed=True, calls=("bash",) * calls)
+    turn = TurnFacts(replace(upstream, first_token=1), client)
+    stats.add(exchange, turn, host=host, model=model, duration=1.0)
 
 
 def table(stats: Stats) -> dict[str, str]:
@@ -79,13 +87,14 @@ def test_flows_are_counted_by_what_came_of_them() -> None:
     count(stats, leaked=[NATIVE_ID, NATIVE_ID], job="bridge", streamed=False)
     count(stats, Outcome("failed", "rate_limit_exceeded"))
     count(stats, Outcome("failed", "refused by Dragoman: x"), upstream=ReplyFacts())
+    count(stats, Outcome("unread", "no reply of an LLM"), upstream=ReplyFacts())
     count(stats, Outcome("cut", "max tokens"), notes={"dropped": 1})
     count(stats, EMPTY)
     count(stats, notes={"dropped": 1})  # a stray marker
     count(stats, notes={"left as text": 1})
     count(stats, notes={"dropped": 1}, job="bridge")  # a tool that no chat host has
     told = table(stats)
-    assert (told["flows"], told["streams"], told["whole replies"]) == ("9", "8", "1")
+    assert (told["flows"], told["streams"], told["whole replies"]) == ("10", "9", "1")
     assert (told["clean"], told["repaired"], told["failed"]) == ("3", "2", "2")
     assert told["cut off"] == told["no answer, no call"] == "1"
     assert (told["bridged"], told["calls repaired"]) == ("2", "2")

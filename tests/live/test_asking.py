@@ -27,6 +27,27 @@ ANSWERS = ROOT / "tests" / "live" / "answers.py"
 
 # Which requests
 
+OTHERS = [
+    *(("POST", "/v1/responses", body) for body in (b"", b"not JSON", b'["model", "input"]')),
+    *(("POST", "/v1/responses", body) for body in (b'{"input": "x"}', b'{"model": "x"}')),
+    ("POST", "/v1/responses", b'{"form": {"model": "x", "input": "y"}}'),
+    ("GET", "/v1/responses/resp_1", b""),
+    ("DELETE", "/v1/responses/resp_1", b""),
+    ("GET", "/v1/responses/resp_1/input_items", b""),
+    ("POST", "/v1/responses/resp_1/cancel", b""),
+    ("POST", "/v1/responses/resp_1/submit_tool_outputs", b'{"tool_outputs": []}'),
+    ("GET", "/v1/responses", b""),
+    ("POST", "/v1/messages", json.dumps(REQUEST).encode()),
+]
+
+
+def test_what_asks_for_no_response_asks_the_host_nothing(host: Host) -> None:
+    for number, (method, path, body) in enumerate(OTHERS):
+        host.says(NO_ADDRESS, NATIVE)
+        host.ask(body, path=path, method=method)
+        assert host.arrived == ["request"] * (number + 1), (method, path, body)
+    assert [(sent.method, sent.body) for sent in host.sent] == [(m, b) for m, _, b in OTHERS]
+
 
 def test_a_large_request_that_the_user_has_streamed_is_known_as_well(
     asked: Asked, mitmdump: GetMitmdump

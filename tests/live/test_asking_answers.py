@@ -207,6 +207,22 @@ def test_an_endless_answer_is_not_read_to_its_end(impatient: Host, status: int, 
 # What real requests are answered
 
 
+def test_who_only_claimed_to_speak_responses_is_bridged_after_a_404(host: Host) -> None:
+    host.says(INVALID, NO_ADDRESS)
+    assert [status_of(host.ask()) for _ in range(3)] == [404, 200, 200]
+    assert host.arrived == ["question", "request", "chat", "chat"]
+
+
+@pytest.mark.parametrize("answer", [INVALID, Reply(b"", "text/plain", 500)])
+@pytest.mark.parametrize("reply", [NATIVE, STREAM])
+def test_who_has_answered_once_is_never_bridged(host: Host, answer: Reply, reply: Reply) -> None:
+    host.says(answer, reply)
+    host.ask()
+    host.says(NO_ADDRESS, NO_ADDRESS)
+    assert [status_of(host.ask()) for _ in range(2)] == [404, 404]
+    assert host.arrived == ["question"] + ["request"] * 3
+
+
 def test_a_chat_host_that_does_not_know_a_model_is_still_one(host: Host) -> None:
     host.says(NO_ADDRESS, chat=NO_MODEL)
     assert [status_of(host.ask()) for _ in range(2)] == [404, 404]

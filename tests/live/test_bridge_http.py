@@ -242,6 +242,53 @@ def test_a_websocket_upgrade_is_answered_with_426_at_once(bridge: Bridge) -> Non
     assert exchange.sent == []
 
 
+@pytest.mark.parametrize("upgrade", [False, True])
+def test_nothing_is_bridged_if_the_user_says_so(
+    start: Callable[..., Bridge], upgrade: bool
+) -> None:
+    """Only the headers for Dragoman stay here."""
+    bridge = start(bridge="off")
+    body = b"" if upgrade else json.dumps(REQUEST, indent=1).encode()
+    headers = (("connection", "Upgrade"), ("upgrade", "websocket")) if upgrade else ()
+    method = "GET" if upgrade else "POST"
+    for _ in range(2):
+        exchange = bridge.ask(
+            "clean_text", body, *headers, ("x-dragoman-dialect", "guide"), method=method
+        )
+        assert exchange.reply.status == 404
+        assert exchange.json["error"]["message"] == "nothing at /v1/responses"
+        (sent,) = exchange.sent
+        assert sent.path.endswith("/v1/responses")
+        assert (sent.body, sent.header("x-dragoman-dialect")) == (body, None)
+
+
+UNTOUCHED = [
+    ("GET", "/v1/models?client_version=0.169.0", b""),
+    ("POST", "/v1/images/edits", b"{ }"),
+    ("POST", "/v1/alpha/search", b"{ }"),
+    ("POST", "/v1/embeddings", b'{"model": "e",  "input": "x"}'),
+    ("POST", "/v1/responses/other/thing", b"{ }"),
+    ("POST", "/v1/my-responses", b"{ }"),
+    ("GET", "/v1/responses", b""),
+]
+
+
+@pytest.mark.parametrize("status", [200, 404])
+def test_other_requests_pass_untouched(bridge: Bridge, status: int) -> None:
+    """Whether the host knows them or not."""
+    answer = b'{ "object": "list",  "data": [] }'
+    for number, (method, path, body) in enumerate(UNTOUCHED):
+        name = f"untouched{number}_{status}"
+        reply = Reply(answer, "application/json", status)
+        bridge.upstream.replies[name + path.partition("?")[0]] = reply
+        exchange = bridge.ask(name, body, ("accept-encoding", "gzip"), path=path, method=method)
+        assert (exchange.reply.status, exchange.reply.body) == (status, answer)
+        (sent,) = exchange.sent
+        assert (sent.method, sent.body) == (method, body)
+        assert sent.path.endswith(path)
+        assert sent.header("accept-encoding") == "gzip"
+
+
 def test_a_filter_says_which_requests_are_bridged(start: Callable[..., Bridge]) -> None:
     bridge = start(bridge="~u /chat-only/")
     assert bridge.ask("clean_text", path="/chat-only/responses").reply.status == 200

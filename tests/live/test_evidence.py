@@ -14,12 +14,13 @@ from typing import Any
 import pytest
 from mitmproxy import http
 from mitmproxy.flow import Flow
-from mitmproxy.io import FlowReader
+from mitmproxy.io import FlowReader, FlowWriter
 
 from dragoman.inspect.exchange import Exchange
 from dragoman.inspect.parse.frames import gap
 from dragoman.proxy.observe.recorder import exchange_of
 from fixtures.server import FOLDER, Reply, Upstream
+from tests.live import raw
 from tests.live.chat import REQUEST, Chat, fixture_bytes
 from tests.live.mitmdump import ADDON, Mitmdump, make_confdir
 from tests.repair.streams import chunk, sse
@@ -72,7 +73,13 @@ def test_how_often_a_host_leaks_is_told_at_the_end_and_the_same_of_saved_flows(
     for body in (LEAKING, "clean_text", LEAKING):
         saved.chat.ask(body)
     saved.chat.ask(LEAKING, path="/v1/responses", request=RESPONSES)
-    assert len(saved.flows()) == 5, "with the question to the host, which is not counted"
+    saved.chat.upstream.replies["dragoman-selftest"] = Reply(fixture_bytes(LEAKING))
+    saved.chat.ask("dragoman-selftest")
+    flows = saved.flows()
+    assert len(flows) == 6, "with a self-test and the question to the host: not counted"
+    flows[0].metadata["dragoman"] = {"job": "repair"}  # as if it had been saved while it ran
+    with (tmp_path / "flows").open("ab") as file:
+        FlowWriter(file).add(flows[0])
     told = table(saved.proxy.log)
     assert "leaked 4 (4 kimi_k2)" in "\n".join(told)
     mitmdump = Path(sys.executable).with_name("mitmdump")
@@ -178,6 +185,42 @@ def test_a_compressed_stream_is_saved_readable(saved: Saved) -> None:
     assert (exchange.upstream_reply, exchange.client_reply) == (body, received)
 
 
+def test_a_compressed_stream_that_passes_is_read_as_what_it_says(
+    plain_upstream: Upstream, tmp_path: Path
+) -> None:
+    body = fixture_bytes("native_clean")
+    packed = Reply(zlib.compress(body), headers=(("content-encoding", "deflate"),))
+    plain_upstream.replies["packed/v1/responses"] = packed
+    options = ("dragoman_repair=off", "dragoman_bridge=off")
+    saved = Saved(plain_upstream, tmp_path, *(word for each in options for word in ("--set", each)))
+    assert saved.chat.ask("packed", path="/v1/responses", request=RESPONSES).body == packed.body
+    (flow,) = saved.flows()
+    assert flow.comment.startswith("✓ 1 call bash · passed · ")
+    assert exchanged(flow).client_reply == exchanged(flow).upstream_reply == body
+
+
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions"])
+def test_an_error_of_ours_is_nothing_that_the_upstream_said(
+    plain_upstream: Upstream, tmp_path: Path, path: str
+) -> None:
+    saved = Saved(plain_upstream, tmp_path, "--set", "dragoman_bridge=~all")
+    request = {**(RESPONSES if "responses" in path else REQUEST), "stream": False}
+    saved.chat.ask(Reply(b"", "application/json"), path=path, request=request)
+    assert saved.chat.ask("clean_text", ";abort=0", path=path, request=request).status == 502
+    assert [exchanged(flow).upstream_reply for flow in saved.flows()] == [b"", b""]
+
+
+def test_a_flow_whose_address_is_no_text_can_be_saved(
+    plain_upstream: Upstream, tmp_path: Path
+) -> None:
+    saved = Saved(plain_upstream, tmp_path, "--set", "dragoman_bridge=~all")
+    body = json.dumps(RESPONSES).encode()
+    head = b"POST /clean_text/v1\xff/responses HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n"
+    assert raw.status(raw.send(saved.proxy, head % len(body) + body)) == 200
+    (flow,) = saved.flows()
+    assert exchanged(flow).client_path == "/clean_text/v1\ufffd/responses"
+
+
 def test_a_stream_that_is_not_converted_is_saved_too(saved: Saved) -> None:
     body = fixture_bytes("native_clean")
     saved.chat.upstream.replies["native/v1/responses"] = Reply(body)
@@ -205,6 +248,19 @@ def test_a_request_that_is_refused_is_told(plain_upstream: Upstream, tmp_path: P
     (flow,) = saved.flows()
     assert flow.comment.startswith("✗ refused by Dragoman: 'background' needs")
     assert any("background" in line for line in exchanged(flow).evidence.request_lines())
+
+
+def test_a_failure_of_a_repaired_host_leaves_a_line(
+    plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]
+) -> None:
+    chat = Chat(plain_upstream, mitmdump("--mode", f"reverse:{plain_upstream.url}"))
+    for name in ("clean_text", "clean_http_error", "clean_error_frame"):
+        chat.ask(name)
+    log = chat.proxy.wait_for_log(r"\.1:\d+/clean_error_frame/\S*: ✗ server_error · repair · ")
+    assert re.search(
+        r"clean_http_error/\S*: ✗ rate_limit_reached_error · repair · \S+ · HTTP 429", log
+    )
+    assert "clean_text/v1/chat/completions: " not in log
 
 
 def test_no_more_is_kept_than_the_option_allows(plain_upstream: Upstream, tmp_path: Path) -> None:

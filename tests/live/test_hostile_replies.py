@@ -20,6 +20,7 @@ from dragoman.wire.sse import FrameSplitter
 from fixtures.server import Reply, Upstream
 from tests.live import wire
 from tests.live.chat import CONTROLS, Chat
+from tests.live.chat import REQUEST as CHAT
 from tests.live.mitmdump import ADDON, Mitmdump
 from tests.live.responses import REQUEST, WHOLE, Bridge, calls_of, text_of
 from tests.repair.streams import chunk, read, sse
@@ -179,6 +180,47 @@ def test_a_frame_of_40_megabytes(both: Both) -> None:
     assert (response["status"], text_of(response)) == ("completed", "said")
     both.proxy.wait_for_log("too large to read")
     assert both.peak() < 700
+
+
+def test_a_frame_without_end(both: Both) -> None:
+    body = SAID + b'data: {"choices":[{"delta":{"content":"<' + b"x" * 40 * MEGABYTE
+    got = both.chat.ask(body, ";cut=bytes:1000000")
+    assert (got.status, got.complete) == (200, False)
+    assert body.startswith(got.body)
+    assert len(got.body) > len(body) - 10  # the last bytes might have ended it
+    bridged = both.bridge.ask(Reply(body), options=";cut=bytes:1000000").reply
+    assert (bridged.status, bridged.complete) == (200, False)
+    assert both.peak() < 700
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["leaked", "native"])
+def test_an_argument_of_7_megabytes(both: Both, how: str) -> None:
+    pieces = ['{"command": "', *["x" * 100_000] * 70, '"}']
+    deltas: list[dict[str, Any]] = [{"content": text} for text in [BEGIN, *pieces, END]]
+    if how == "native":
+        head = {"index": 0, "id": "c", "type": "function"}
+        deltas = [{"tool_calls": [head | {"function": {"name": "bash", "arguments": ""}}]}]
+        deltas += [
+            {"tool_calls": [{"index": 0, "function": {"arguments": text}}]} for text in pieces
+        ]
+    body = sse([*map(chunk, deltas), chunk({}, "tool_calls")])
+    got = both.repaired(body).body
+    ((name, arguments),) = calls_of(both.ended(body))
+    assert (name, len(arguments["command"])) == ("bash", 7_000_000)
+    assert got == body or (how, len(read(got).calls)) == ("leaked", 1)
+    assert both.peak() < 1500
+
+
+def test_a_whole_reply_that_unpacks_to_too_much(light: Both) -> None:
+    """But not to suspiciously much: ten times what came."""
+    words = "".join(f"{number * 7919 % 1_000_003:06} word word word " for number in range(400_000))
+    choice = {"message": {"content": f"<{words}"}, "finish_reason": "stop"}
+    body = gzip.compress(json.dumps({"choices": [choice]}).encode(), 1)
+    reply = Reply(body, "application/json", headers=(("content-encoding", "gzip"),))
+    assert light.chat.ask(reply, request=CHAT | {"stream": False}).body == body
+    assert "too large" in light.bridge.ask(reply, WHOLE).error(502)["message"]
+    assert light.peak() < 700
 
 
 def test_many_names_make_a_short_log(both: Both) -> None:

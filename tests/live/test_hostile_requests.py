@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import zlib
 from collections.abc import Callable
 
@@ -13,7 +14,7 @@ import zstandard
 from fixtures.server import Reply, Upstream
 from tests.live.chat import CONTROLS, Chat, fixture_bytes
 from tests.live.mitmdump import ADDON, Mitmdump
-from tests.live.responses import Bridge, text_of
+from tests.live.responses import REQUEST, Bridge, text_of
 
 MEGABYTE = 1024 * 1024
 ANSWER = "The answer is 6 < 7, as the table says: <b>yes</b>."
@@ -149,3 +150,16 @@ def test_a_body_of_100_megabytes_that_is_no_request(bridge: Bridge) -> None:
     bridge.ask("clean_text", b"x" * 30 * MEGABYTE).error(400)
     bridge.ask("clean_text", text(input="[" + '"x",' * 5 * MEGABYTE + "1]")).error(413)
     assert peak(bridge) < 1000
+
+
+@pytest.mark.slow
+def test_an_argument_of_30_megabytes_is_sent_on(bridge: Bridge) -> None:
+    arguments = json.dumps({"command": "x" * 30 * MEGABYTE})
+    call = {"type": "function_call", "call_id": "c", "name": "bash", "arguments": arguments}
+    answer = {"type": "function_call_output", "call_id": "c", "output": "done"}
+    body = REQUEST | {"input": [{"role": "user", "content": "x"}, call, answer]}
+    exchange = bridge.ask("clean_text", body)
+    assert text_of(exchange.story().response) == ANSWER
+    (sent,) = exchange.chat["messages"][1]["tool_calls"]
+    assert sent["function"]["arguments"] == arguments
+    assert peak(bridge) < 1200

@@ -98,6 +98,19 @@ def test_what_was_unlearned_is_not_known_after_a_restart(asked: Asked, start: St
     assert host.arrived == ["question", "chat", "question", "request"]
 
 
+def test_what_was_found_out_without_a_key_counts_for_nobody_who_has_one(
+    asked: Asked, start: Start
+) -> None:
+    host = at(asked, start()).says(NO_ADDRESS, NATIVE)
+    host.ask()
+    host.says(INVALID)
+    again = host.behind(start())
+    again.ask()
+    for _ in range(2):
+        again.ask(REQUEST, KEY)
+    assert host.arrived == ["question", "chat", "chat", "question", "request", "request"]
+
+
 def test_no_key_in_an_address_is_stored(asked: Asked, tmp_path: Path) -> None:
     make_confdir(tmp_path)
     with Mitmdump(tmp_path, "--mode", f"reverse:{asked.url}") as proxy:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 from fixtures.server import Reply, Upstream
 from tests.live import responses, wire
@@ -33,3 +34,26 @@ def test_others_run_between_the_pieces_of_a_long_stream_and_of_its_end(
         assert proxy.log.count("others run now") > CHUNKS / 4, "a read has 64 kB at most"
     last = re.findall(rb"data: (.*)", reply.body)[-1]
     assert json.loads(last)["response"]["output"][0]["content"][0]["text"] == WORDS * CHUNKS
+
+
+def test_others_run_within_the_work_on_one_large_event(
+    plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump], tmp_path: Path
+) -> None:
+    pauses = tmp_path / "pauses.py"
+    pauses.write_text(PAUSES.read_text().replace("LONG = -1.0", "LONG = 3600.0"))  # no piece is
+    arguments = ("--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all")
+    proxy = mitmdump(*arguments, scripts=(ADDON, pauses))
+    text = WORDS * 8
+    ends = ({"content": text}, None), ({}, "stop")
+    chunks = [
+        json.dumps({"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
+        for delta, reason in ends
+    ]
+    body = "".join(f"data: {chunk}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+    plain_upstream.replies["event"] = Reply(body.encode())
+    for path, request in JOBS.items():
+        before = proxy.log.count("others run now")
+        reply = wire.exchange(f"{proxy.url}/event{path}", json.dumps(request).encode())
+        assert reply.complete
+        assert reply.body.count(text.encode()) == (1 if "chat" in path else 5)
+        assert proxy.log.count("others run now") - before >= (1 if "chat" in path else 3)

@@ -186,9 +186,11 @@ def told(plain_upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def _ask_everything(proxy: Mitmdump, upstream: Upstream) -> None:
-    def ask(name: str, endpoint: str, body: bytes, *more: tuple[str, str]) -> None:
+    def ask(
+        name: str, endpoint: str, body: bytes, *more: tuple[str, str], method: str = "POST"
+    ) -> None:
         url = f"{proxy.url}/{name}/v1/{endpoint}{QUERY}"
-        wire.exchange(url, body, headers=(*HEADERS, *more))
+        wire.exchange(url, body, method=method, headers=(*HEADERS, *more))
 
     def ask_both(name: str, stream: bool, *more: tuple[str, str]) -> None:
         for endpoint, request in (("chat/completions", CHAT), ("responses", RESPONSES)):
@@ -209,6 +211,10 @@ def _ask_everything(proxy: Mitmdump, upstream: Upstream) -> None:
         ask("secret0", "responses", body, ("content-encoding", "gzip"))
         ask("secret0", "chat/completions", body)
     ask("secret0", "embeddings", json.dumps(CHAT).encode())
+    for method, what in (("GET", ""), ("GET", "/input_items"), ("DELETE", ""), ("POST", "/cancel")):
+        ask("secret0", f"responses/resp_x{what}", b"", method=method)
+    submitted = json.dumps({"tool_outputs": [SAID["an earlier output"]]}).encode()
+    ask("secret0", "responses/resp_x/submit_tool_outputs", submitted)
 
 
 EVERYTHING = CREDENTIALS | SAID

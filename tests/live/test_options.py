@@ -67,6 +67,9 @@ GIVEN = [
     (["dragoman_keep=much"], "dragoman_keep is 'much'; set it to a number of bytes"),
     (["dragoman_store_days=nan"], "dragoman_store_days is 'nan'; set it to a number of days"),
     (["dragoman_bridge=true"], "dragoman_bridge is 'true', which as a flow filter means addresses"),
+    (["dragoman_repair=~d ("], "set it to auto, off, or a filter such as"),
+    (["dragoman_formats=kimi_k2,k9"], "'kimi_k2,k9'; set it to auto, to all, or to"),
+    (["dragoman_finish_reason=stop"], "'stop'; set it to one of: tool_calls, keep"),
 ]
 
 
@@ -154,9 +157,16 @@ def test_a_word_that_is_no_filter_is_refused_with_what_to_write(
         ("dragoman_metrics", "abc"),
         ("dragoman_metrics", ""),
         ("dragoman_repair", "(" * 20_000),
+        ("dragoman_repair", "~nonsense"),
+        ("dragoman_repair", "~d ("),
+        ("dragoman_repair", ""),
+        ("dragoman_kimi_text", "reasoning"),
+        ("dragoman_formats", "kimi_k2,k9"),
+        ("dragoman_finish_reason", "stop"),
     ],
 )
 def test_a_bad_value_is_refused_while_it_runs(chat: Chat, option: str, value: str) -> None:
     refused = chat.control("options", **{option: value})
     assert (refused.status, b"set it to" in refused.body) == (400, True)
+    assert option.encode() in refused.body
     assert names(read(chat.ask(LEAKING).body)) == ["bash"]

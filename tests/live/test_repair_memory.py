@@ -72,15 +72,19 @@ BOMBS: dict[str, tuple[str, Callable[[], bytes]]] = {
 }
 
 
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses"])
 def test_a_flow_goes_when_it_has_ended_not_with_a_full_collection(
-    plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump], path: str
+    plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump], path: str, stream: bool
 ) -> None:
     arguments = ["--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all"]
     uncollected = ROOT / "tests" / "live" / "without_collections.py"
     chat = Chat(plain_upstream, mitmdump(*arguments, scripts=(ADDON, uncollected)))
-    plain_upstream.replies["held"] = Reply(sse([chunk({"content": "word"}, finish="stop")]))
-    request = responses.REQUEST if path == "/v1/responses" else REQUEST
+    choice = {"index": 0, "message": {"content": "word"}, "finish_reason": "stop"}
+    whole = Reply(json.dumps({"choices": [choice]}).encode(), "application/json")
+    streamed = Reply(sse([chunk({"content": "word"}, finish="stop")]))
+    plain_upstream.replies["held"] = streamed if stream else whole
+    request = (responses.REQUEST if path == "/v1/responses" else REQUEST) | {"stream": stream}
     for _ in range(10):
         assert chat.ask("held", path=path, request=request).complete
     assert int(wire.exchange(f"{chat.proxy.url}/flows", b"").body) <= 3

@@ -71,16 +71,6 @@ def test_a_tool_is_sent_with_another_name_only_if_the_reply_gets_its_own_again(
         assert body["tools"][0]["function"]["name"] == sent
 
 
-INVALID = [
-    ("dragoman_repair", "~nonsense", r".*no flow filter.*set it to auto, off, or a filter such as"),
-    ("dragoman_repair", "~d (", r".*no flow filter.*set it to auto, off, or a filter such as"),
-    ("dragoman_repair", "", r".*no flow filter.*set it to auto, off, or a filter such as"),
-    ("dragoman_kimi_text", "reasoning", r"'reasoning'.*set it to one of: content, field"),
-    ("dragoman_formats", "kimi_k2,k9", r"'kimi_k2,k9'.*set it to auto, to all, or to.*kimi_k2,"),
-    ("dragoman_finish_reason", "stop", r"'stop'.*set it to one of: tool_calls, keep"),
-]
-
-
 @pytest.mark.parametrize(
     ("value", "repaired"),
     [

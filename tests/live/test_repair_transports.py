@@ -157,6 +157,30 @@ def test_text_before_a_stall_arrives_before_it_ends(ask: Ask) -> None:
     assert_live(ask, stream, options, "early <b", "late")
 
 
+CALL = SECTION + ARGUMENTS
+LIVE: dict[str, tuple[list[dict[str, str]], str, str, str]] = {
+    "text before a section": (
+        [{"reasoning": "early"}, {"reasoning": CALL}, {"reasoning": "{}<|tool_call_end|>"}],
+        *("<|tool_calls_section", "early", '"bash"'),
+    ),
+    "a call as soon as its header is there": (
+        [{"content": CALL}, {"content": ' {"command": "late"}'}],
+        *(' {\\"command', '"name":"bash"', "late"),
+    ),
+    "its end with its last argument": (
+        [{"content": CALL + '{"command": "early"}'}, {"content": "<|tool_call_end|>late"}],
+        *("<|tool_call_end", 'early\\"}', "late"),
+    ),
+}
+"""What stands before the upstream stalls, where that is, what must come before, and after it."""
+
+
+@pytest.mark.parametrize("what", LIVE)
+def test_it_arrives_before_the_rest_has_come(chat: Chat, what: str) -> None:
+    deltas, at, before, behind = LIVE[what]
+    assert_live(chat.ask, *stalling(*deltas, at=at), before, behind)
+
+
 def test_arguments_arrive_as_they_come(ask: Ask) -> None:
     deltas = [
         {"content": SECTION + ARGUMENTS + '{"command": "early'},

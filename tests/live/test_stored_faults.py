@@ -184,6 +184,17 @@ def test_a_file_that_cannot_be_used_breaks_no_turn(
     assert client.get(first["id"]).json == first
 
 
+def test_a_response_larger_than_the_store_is_not_kept(start: Callable[..., Client]) -> None:
+    """Which is no trouble of the store."""
+    client = start("dragoman_store_max=100k")
+    small = client.response(said("Hello."), "Hi.")
+    large = client.response(said("Hello. " * 50_000), "Hi.", stream=True)
+    assert large["status"] == "completed"
+    client.proxy.wait_for_log(NOT_KEPT + ".*larger than dragoman_store_max")
+    not_found(client.get(large["id"]), large["id"])
+    assert client.get(small["id"]).json == small
+
+
 def test_an_ancestor_that_had_to_go_is_named(start: Callable[..., Client]) -> None:
     client = start("dragoman_store=memory", "dragoman_store_max=50k")
     first = client.response(said("Hello. " * 3000), "Hi.")

@@ -119,6 +119,17 @@ def test_the_end_does_not_wait_for_a_store_that_hangs(proxies: Proxies, redis: R
         assert client.proxy.stop()
 
 
+def test_the_end_does_not_wait_for_a_lock(proxies: Proxies) -> None:
+    client = proxies.client(*FOR_EVER)
+    client.response(said("Hello."), "Hi.")
+    with closing(sqlite3.connect(proxies.folder / FILE, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with client.running(reply=said("Hello.")) as (_, stream):
+            while b"output_text.done" not in stream.readline():
+                pass
+            assert client.proxy.stop()
+
+
 # Loaded anew, and other options
 
 

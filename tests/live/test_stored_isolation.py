@@ -141,6 +141,18 @@ def test_the_credential_is_nowhere_in_the_store(own: tuple[Client, Path]) -> Non
     assert ALICE.encode().removeprefix(b"sk-") not in stored
 
 
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+def test_what_is_deleted_is_gone_from_the_files(own: tuple[Client, Path], stream: bool) -> None:
+    """Though another response continues it."""
+    client, path = own
+    response = client.response(said("Said in confidence."), "Asked in confidence.", stream=stream)
+    client.response(said("Hello."), "Hi.", previous_response_id=response["id"])
+    assert client.call("DELETE", f"/{response['id']}").json["deleted"] is True
+    stored = b"".join(file.read_bytes() for file in path.parent.glob(f"{FILE}*"))
+    assert b"Hello." in stored
+    assert b"confidence" not in stored
+
+
 def test_one_key_has_other_owners_in_other_stores(own: tuple[Client, Path], tmp_path: Path) -> None:
     """The hash is keyed: who has a copy of a store cannot look a key up in it."""
     client, path = own

@@ -80,10 +80,12 @@ def test_a_real_answer_counts_for_more_than_any_question(later: Speaks) -> None:
     assert known._of(request, chat_only_hosts._name(request, route_of(request))) is Speaks.RESPONSES
 
 
-def test_what_was_found_out_without_a_key_is_for_who_has_none() -> None:
+@pytest.mark.parametrize("speaks", [Speaks.CHAT, Speaks.CHAT_ANONYMOUS])
+def test_what_a_key_found_out_counts_for_all_and_else_for_who_has_none(speaks: Speaks) -> None:
     known = Hosts(AsyncStore())
-    learn(known, URL, Speaks.CHAT_ANONYMOUS)
-    assert not is_chat_only(known, request_to(URL))
+    learn(known, URL, speaks)
+    others = [request_to(URL), request_to(URL, authorization="Bearer sk-other")]
+    assert [is_chat_only(known, each) for each in others] == [speaks is Speaks.CHAT] * 2
     anonymous = request_to(URL)
     del anonymous.headers["authorization"]
     assert is_chat_only(known, anonymous)

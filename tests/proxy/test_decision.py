@@ -40,6 +40,7 @@ def flow_of(request: str, **headers: str) -> http.HTTPFlow:
     ("request_", "way", "unsure"),
     [
         (f"POST {KNOWN}/responses", "bridge", False),
+        ("POST https://API.MOONSHOT.AI/v1/responses", "bridge", False),
         (f"POST {KNOWN}/responses/compact", "refuse", False),
         (f"POST {KNOWN}/conversations", "refuse", False),
         (f"GET {KNOWN}/responses/resp_1", "send", False),
@@ -59,6 +60,8 @@ def test_the_head_says_what_is_known_without_asking(request_: str, way: str, uns
     ("request_", "way"),
     [
         (f"POST {NATIVE}/responses", "bridge"),
+        (f"POST {UNKNOWN}/responses", "bridge"),
+        (f"POST {KNOWN}/responses", "bridge"),
         (f"POST {UNKNOWN}/responses/compact", "refuse"),
         (f"POST {UNKNOWN}/conversations", "send"),
         (f"POST {KNOWN}/conversations", "refuse"),
@@ -72,7 +75,8 @@ def test_a_filter_decides_for_all_but_what_others_call_conversations(
     decision = asyncio.run(everything.at_body(flow_of(request_)))
     assert (decision.way, decision.unsure) == (way, False)
     nothing = decisions(bridge=lambda _: False)
-    assert nothing.at_head(flow_of(request_)).way == "send"
+    assert asyncio.run(nothing.at_body(flow_of(request_))).way == "send"
+    assert not nothing.at_head(flow_of(request_)).unsure
 
 
 @pytest.mark.parametrize(
@@ -105,9 +109,9 @@ def test_what_did_not_come_through_here_is_decided_by_its_head() -> None:
     assert decision.why == "its host is on the built-in list"
 
 
-def claimed() -> tuple[Decisions, http.HTTPFlow]:
+def claimed(base: str = UNKNOWN) -> tuple[Decisions, http.HTTPFlow]:
     """A request to a host that has only said so to a question."""
-    made, flow = decisions(), flow_of(f"POST {UNKNOWN}/responses", authorization="Bearer a")
+    made, flow = decisions(), flow_of(f"POST {base}/responses", authorization="Bearer a")
     flow.request.content = b'{"model": "m", "input": "x"}'
     made._hosts.learn(_name(flow.request, route_of(flow.request)), flow.request, Speaks.CLAIMED)
     assert asyncio.run(made.at_body(flow)).way == "send"
@@ -134,9 +138,24 @@ def test_a_404_about_the_address_decides_once_more(response: http.Response, way:
     assert made.of(flow).way == made.at_head(flow).way == way
 
 
-def test_who_has_answered_once_is_not_decided_about_again() -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("api.openai.com", "eu.api.openai.com", "API.OpenAI.com", "chatgpt.com"),
+        *("mine.openai.azure.com", "mine.cognitiveservices.azure.com", "mine.openai.azure.us"),
+    ],
+)
+def test_of_those_who_are_known_to_speak_responses_nothing_is_asked_or_learned(name: str) -> None:
+    made, flow = claimed(f"https://{name}/v1")
+    assert not made.at_head(flow).unsure
+    assert not made.at_missing(flow, reply(404))
+    assert asyncio.run(made.at_body(flow)).address == ""
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+def test_who_has_answered_once_is_not_decided_about_again(kind: str) -> None:
     made, flow = claimed()
-    made.answered(flow, reply(200))
+    made.answered(flow, http.Response.make(200, b"", {"content-type": kind}))
     assert not made.at_missing(flow, reply(404))
     assert made.at_head(flow).way == "send"
 

@@ -13,7 +13,7 @@ from dragoman.repair.events import ScanEvent
 from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
 from dragoman.repair.scanner import Scanner
-from dragoman.wire.sse import Frame, split
+from dragoman.wire.sse import LARGE, Frame, split
 from fixtures.regenerate import NOW, chat_fixtures, request
 from tests.repair.streams import chunk, repair_whole, sse
 from tests.repair.turns import REQUEST
@@ -40,6 +40,24 @@ def test_a_stream_is_the_same_in_any_pieces_and_whole(folder: Path) -> None:
         assert fed(pipeline, stream, size) + pipeline.close() == expected, size
     tools = DeclaredTools.of_request(request(folder))
     assert repair_whole(stream, tools, Policy(), Evidence(), NOW) == expected
+
+
+def test_after_a_large_event_the_next_one_waits_for_the_next_call_and_nothing_is_lost() -> None:
+    chunks = [chunk({"content": text}) for text in ("a", "b" * LARGE, "c", "d" * LARGE, "e")]
+    stream, whole = sse(chunks), RepairPipeline(stage(LEAK), Evidence())
+    pipeline, sent = RepairPipeline(stage(LEAK), Evidence()), []
+    sent.append(pipeline.feed(stream))
+    while pipeline.waits:
+        sent.append(pipeline.feed(b""))
+    assert [b'"a"' in sent[0], b'"c"' in sent[1], b'"e"' in sent[2]] == [True] * 3
+    assert b"".join(sent) + pipeline.close() == whole.whole(stream) == stream
+    closed = RepairPipeline(stage(LEAK), Evidence())
+    assert closed.feed(stream) + closed.close() == stream
+    broken = RepairPipeline(stage(LEAK), Evidence())
+    assert broken.feed(stream) + broken.break_off("gone") == stream
+    fallen = RepairPipeline(stage(LEAK), Evidence())
+    assert fallen.feed(stream) + fallen.fall_back() == stream
+    assert not fallen.waits
 
 
 @pytest.mark.parametrize("blank", [b"\n\n\n", b"\n\n\n\n", b"\n\n\n\n\n"])

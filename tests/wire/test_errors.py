@@ -50,6 +50,7 @@ SAID: list[tuple[int, dict[str, Any], str | None]] = [
     (400, {"message": "m", "code": "content_policy_violation"}, PROMPT),
     (401, {"message": "Invalid Authentication", "code": "invalid_api_key"}, "invalid_api_key"),
     (404, {"message": "Not found the model x"}, None),
+    (404, {"message": "m", "code": "model_not_found", "param": "model"}, "model_not_found"),
     (
         400,
         {
@@ -110,6 +111,10 @@ def test_every_shape_of_an_http_error_becomes_the_one_shape(
         assert error["message"] == said["message"]
         assert error["code"] == code
         assert error["type"] == said.get("type", error["type"])
+        assert error["param"] == said.get("param")
+        assert http_error(status, json.dumps(value).encode()).status == (
+            400 if code == CONTEXT else status
+        )
 
 
 @pytest.mark.parametrize(
@@ -144,10 +149,13 @@ def test_a_message_is_found_where_hosts_put_it(body: bytes, message: str) -> Non
     [
         (400, "invalid_request_error"),
         (401, "authentication_error"),
+        (402, "insufficient_quota"),
         (403, "permission_error"),
         (404, "not_found_error"),
         (422, "invalid_request_error"),
+        (429, "rate_limit_error"),
         (500, "server_error"),
+        (529, "rate_limit_error"),
         (799, "server_error"),
     ],
 )
@@ -215,9 +223,25 @@ def test_what_the_provider_behind_a_router_said_counts() -> None:
     assert (told["code"], told["message"]) == (CONTEXT, f"Provider returned error: {raw}")
 
 
-def test_a_long_message_is_cut() -> None:
-    body = json.dumps({"error": {"message": "x" * 100_000}}).encode()
-    assert len(http_body(500, body)) < 3000
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"error":{"message":"' + b"x" * 2_000_000 + b'"}}',
+        b"<html>" + b"x" * 2_000_000,
+        b'{"error":' * 50_000 + b"1" + b"}" * 50_000,
+        b"[" * 100_000,
+        b'{"error":{"code":' + b"9" * 4300 + b',"message":1e999,"type":[]}}',
+        b'{"error":{"message":"a\\u0000b\\ud800","code":"\\u001b[2J"}}',
+        b'data: {"error":{"message":"m"}}\n\n' * 20_000,
+        b"\n\n" * 1_000_000,
+        json.dumps({"errors": [{"message": "m"}] * 50_000}).encode(),
+    ],
+    ids=["message", "page", "deep", "lists", "numbers", "NULs", "stream", "lines", "errors"],
+)
+def test_an_error_of_any_size_is_told_in_few_words(body: bytes) -> None:
+    told = http_body(503, body)
+    assert len(told) < 3000
+    assert json.loads(told)["error"]["message"]
 
 
 def test_a_refusal_has_the_same_shape() -> None:

@@ -118,7 +118,7 @@ class Family:
 
     @property
     def is_strict(self) -> bool:
-        """Whether there is anything in a chat request that its hosts refuse."""
+        """Whether there is anything in a request that its hosts refuse."""
         limits = self.sampling or self.system_messages == "start" or not self.forced_tool_choice
         return bool(limits) or self.refuses != Refusals()
 

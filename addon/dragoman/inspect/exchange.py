@@ -75,8 +75,9 @@ class Exchange:
 
     @property
     def facts(self) -> TurnFacts:
-        """What the bytes of both sides say."""
-        upstream = read_reply(self.upstream_reply).facts
+        """What the bytes of both sides say; of a reply that was made here, its own."""
+        made_here = b"" if self.timing else self.client_reply
+        upstream = read_reply(self.upstream_reply or made_here).facts
         same = self.client_reply == self.upstream_reply
         return TurnFacts(upstream, upstream if same else read_reply(self.client_reply).facts)
 

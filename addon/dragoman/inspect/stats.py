@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..notes import REPAIRED, Evidence, TurnFacts, printable
+from .exchange import Exchange
 from .outcome import Ending, Job, Outcome
 
 Model = tuple[str, str]
@@ -26,7 +27,6 @@ FAMILIES: dict[str, tuple[str, tuple[str, ...]]] = {
     "repaired_calls": ("Repaired calls, by the form of their header.", ("form",)),
     "notes": ("What else was done, by what it was.", ("what",)),
     "failures": ("Flows that failed, by the reason.", ("reason",)),
-    "unread_replies": ("Replies that were no LLM's.", ()),
     "tokens": ("Tokens that upstreams counted.", (*_MODEL, "direction")),
     "tool_turns": ("Turns for which tools were declared.", _MODEL),
     "calls": ("Calls in such turns.", _MODEL),
@@ -64,6 +64,7 @@ _OUTCOMES: dict[OutcomeLabel, str] = {
     "cut": "cut off",
     "empty": "no answer, no call",
     "failed": "failed",
+    "unread": "no reply of an LLM",
 }
 """The outcomes that the table lists, and their names there."""
 _CHANGES = frozenset({"dropped", "took out", "joined", "added finish_reason"})
@@ -127,41 +128,42 @@ class Stats:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._counts: dict[str, Counter[tuple[str, ...]]] = {name: Counter() for name in FAMILIES}
-        self._count("unread_replies", by=0)
         self._times: dict[Model, dict[Time, Histogram]] = {}
         self._names: defaultdict[str, set[str]] = defaultdict(set)
 
     def add(
         self,
+        exchange: Exchange,
         turn: TurnFacts,
-        evidence: Evidence,
-        outcome: Outcome,
         *,
-        job: Job,
         host: str,
         model: str,
-        streamed: bool,
-        has_tools: bool,
-        times: Mapping[Time, float | None],
+        duration: float | None = None,
     ) -> None:
-        """Count a flow that has ended. `has_tools`: its request declared tools; a time is None if
-        unknown."""
-        notes = _other_notes(evidence)
+        """Count a flow that has ended, after `duration` seconds if that is known."""
+        evidence, timing = exchange.evidence, exchange.timing
+        outcome, notes = exchange.outcome_by(turn), _other_notes(evidence)
+        times: dict[Time, float | None] = {"duration": duration}
+        if timing is not None:
+            times = {
+                "first token": timing.moment(turn.upstream.first_token, "upstream"),
+                "longest silence": timing.longest_silence,
+                "duration": timing.ended if duration is None else duration,
+            }
         tokens = {"input": turn.upstream.input_tokens, "output": turn.upstream.output_tokens}
         with self._lock:
             pair = self._pair(host, model)
-            stream, label = "yes" if streamed else "no", _outcome_label(job, outcome, evidence)
-            self._count("flows", job, *pair, stream, label)
+            label = _outcome_label(exchange.job, outcome, evidence)
+            self._count("flows", exchange.job, *pair, "yes" if timing else "no", label)
             for (leaked_as, form), number in evidence.forms.items():
                 self._count_name("repaired_calls", f"{leaked_as}, {form}", number)
             for what, number in notes.items():
                 self._count_name("notes", what, number)
             if outcome.ending == "failed":
                 self._count_name("failures", outcome.reason)
-            self._count("unread_replies", by=not turn.upstream.parsed)
             for direction, of_flow in tokens.items():
                 self._count("tokens", *pair, direction, by=max(0, of_flow or 0))
-            if has_tools and turn.upstream.parsed:
+            if exchange.has_tools and turn.upstream.parsed:
                 self._count("tool_turns", *pair)
                 self._count("calls", *pair, by=len(turn.client.calls))
                 self._count("refused_calls", *pair, by=evidence.refused_calls)
@@ -229,7 +231,6 @@ def rows(snapshot: Snapshot) -> list[list[str]]:
         "whole replies": streamed["no"],
         "bridged": snapshot.by("flows", "job")["bridge"],
         **{name: outcomes[label] for label, name in _OUTCOMES.items()},
-        "no reply of an LLM": snapshot.counts["unread_replies"][()],
         "tokens in": tokens["input"],
         "tokens out": tokens["output"],
         "calls repaired": forms.total(),

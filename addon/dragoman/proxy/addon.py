@@ -223,6 +223,8 @@ class Dragoman:
             self._replies.begin(flow, response)
         else:
             await self._repair.begin(flow, response, self._decisions.settings)
+        if record := recorder_of(flow):
+            record.received = response
 
     async def dragoman_refused(self, flow: http.HTTPFlow) -> None:
         """The host has refused a request that was sent before it was known what it speaks: our own

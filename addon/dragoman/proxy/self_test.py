@@ -138,8 +138,7 @@ def _verdict(job: str, status: int, reply: bytes) -> str:
         return "not tested: this proxy asks for a password (proxyauth)"
     if status != 200:
         return f"FAILED: HTTP {status}; {option} is {getattr(ctx.options, option)!r}"
-    calls = [(name, json.loads(arguments)) for name, arguments in read_reply(reply).calls]
-    if calls == [(_TOOL, _ARGUMENTS)]:
+    if read_reply(reply).calls == [(_TOOL, json.dumps(_ARGUMENTS))]:
         return "works: the leaked call arrived as a call"
     return f"FAILED: the call arrived as text; see the flow, and {option}"
 

@@ -178,9 +178,11 @@ class CallBuilder:
 
 def note_end(evidence: Evidence, tools: DeclaredTools, call: RepeatedCall, end: CallEnd) -> None:
     """Record what is wrong with the arguments of such a call."""
-    if end.cut:
+    if end.cuts_call:
         evidence.note("ended within a call")
         return
+    if end.cut:
+        evidence.note("inferred", "the end of a call")
     if not end.valid:
         evidence.note("passed on arguments that are not JSON")
     is_checked = call.complete and call.arguments.tell() <= MAX_CHECKED

@@ -15,7 +15,7 @@ from ..notes import Evidence
 from ..wire.body_form import BodyForm
 from ..wire.chat_end import EARLY, TAIL, error_frame, has_ended, is_done, is_half, turn_ended
 from ..wire.reply_reader import TurnReader
-from ..wire.sse import BLANK_LINE_ENDS, DONE, HEARTBEAT, Frame, FrameSplitter, joined
+from ..wire.sse import BLANK_LINE_ENDS, DONE, HEARTBEAT, LARGE, Frame, FrameSplitter, joined
 
 
 class RepairStage:
@@ -90,6 +90,9 @@ class RepairPipeline:
         self._unsplit = b""
         """A piece of the body that is being split."""
         self._unrepaired: deque[Frame] = deque()
+        self.waits = False
+        """Whether frames wait to be repaired: `feed` returns after each large one, and other flows
+        may run.  The next call goes on, with a piece or none."""
         self._out: list[bytes] = []
         """What leaves now."""
         self._turn_end: int | None = None
@@ -123,7 +126,7 @@ class RepairPipeline:
         return not self._splitter.held and bool(self._sent)
 
     def feed(self, data: bytes) -> bytes:
-        """A piece of the upstream's body."""
+        """A piece of the upstream's body, or none: see `waits`."""
         if self._verbatim:
             self._out.append(data)
         elif self._form.streams:
@@ -159,6 +162,7 @@ class RepairPipeline:
             rest = self._unsplit + (self._form.document() or self._form.close())
             self._send([*unsent, *held, *self._splitter.close(), Frame(rest)])
         self._verbatim = self.read.stopped = True
+        self.waits = False
         if error or unsent is None:
             self._end_early(error or "A fault in Dragoman.")
         return self._leaving()
@@ -198,9 +202,9 @@ class RepairPipeline:
         else:
             self._take(stream)
 
-    def _take(self, data: bytes) -> None:
-        """A piece of an event stream: repair the frames that it completes, after those that wait
-        for it."""
+    def _take(self, data: bytes, *, at_end: bool = False) -> None:
+        """A piece of an event stream: repair the frames that wait, and those that it completes, up
+        to a large one; all of them at the end."""
         self._unsplit = data
         frames = self._splitter.feed(data)
         self._unrepaired.extend(frames)
@@ -211,6 +215,9 @@ class RepairPipeline:
             frame = self._unrepaired[0]
             self._send(self._repair.feed(frame), frame)
             self._unrepaired.popleft()
+            if len(frame.raw) > LARGE and not at_end:
+                break
+        self.waits = bool(self._unrepaired)
 
     def _look_for_chunk(self, frames: bytes) -> None:
         self._has_chunk = b'"choices"' in frames
@@ -221,7 +228,7 @@ class RepairPipeline:
     def _end(self) -> None:
         if not self._verbatim:
             self._unrepaired.extend(self._rest())
-            self._take(b"")
+            self._take(b"", at_end=True)
         if self._is_cut(b"") or self._is_in_call:
             self._break_off(EARLY)
         elif not self._verbatim:
@@ -256,6 +263,8 @@ class RepairPipeline:
 
     def _break_off(self, error: str) -> None:
         self.error = error
+        if not self._verbatim:
+            self._take(b"", at_end=True)
         document = self._form.document()
         if document is not None:
             self._out.append(document)
@@ -291,7 +300,7 @@ class RepairPipeline:
             self._out.append(last.raw)
         else:
             self._unrepaired.append(last)
-            self._take(b"")
+            self._take(b"", at_end=True)
 
 
 def _is_in_event(sent: bytes) -> bool:

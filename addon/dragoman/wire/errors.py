@@ -109,7 +109,7 @@ def http_error(status: int, body: bytes, *, retry_after: str = "") -> HttpError:
         header = _wait_in(f"retry in {retry_after}s") or _wait(error)
     new_body = error_json(
         _with_wait(message, code, retry_after),
-        type=kind or _TYPES_BY_STATUS.get(status) or _type_by(status),
+        type=kind or TYPES.get(code or "") or _TYPES_BY_STATUS.get(status) or _type_by(status),
         param=error.param,
         code=code or error.code or None,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -336,7 +337,8 @@ class TurnReader:
     def __init__(self, *, keeps: bool = False) -> None:
         """`keeps`: see `ReplyReader`; of what the client receives."""
         self._keeps = keeps
-        self.upstream, self.client = ReplyReader(), ReplyReader(keeps=keeps)
+        self.upstream = self.client = ReplyReader(keeps=keeps)
+        """One until the client receives something else than came."""
         self.fault: Exception | None = None
         self.stopped = False
         """Whether the rest of the reply passes unread."""
@@ -355,6 +357,10 @@ class TurnReader:
         self._begun = True
         ends = None
         try:
+            if self.upstream is self.client:
+                if len(sent) == 1 and sent[0] is frame and not self._upstream_ended:
+                    return 0 if self.client.frame(frame) else None
+                self.client = deepcopy(self.upstream)
             if frame is not None and not self._upstream_ended:
                 self.upstream.frame(frame)
             for at, each in enumerate(sent):

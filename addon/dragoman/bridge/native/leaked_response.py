@@ -54,14 +54,16 @@ class LeakedResponse:
         *,
         number: int,
         now: int,
+        streams: bool,
     ) -> None:
         """`text`: in which the first call is; `unsent`: what the host has said and the client has
-        not received; `number`: the next event's."""
+        not received; `number`: the next event's; `streams`: whether events are written."""
         response = host.response or {}
         response = {**response, "id": str(response.get("id") or "resp_0")}
         self._tools = tools
         self._evidence = evidence
         self._writer = NativeWriter(response, number, now, tools.declared.called)
+        self._writer.events.wanted = streams
         self._begun: dict[int, Json] = {}
         """Items of text of which nothing has been written."""
         self._copied: dict[int, int] = {}

@@ -17,7 +17,7 @@ from ...repair.scanner import Scanner
 from ...wire.json_codec import Json, dumps, objects, string
 from ...wire.responses import DELTAS, TERMINALS
 from ...wire.sse import Document, Frame
-from .host_reader import HostReader, HostText, Said
+from .host_reader import ANNOTATION, HostReader, HostText, Said
 from .leaked_response import LeakedResponse
 from .native_repair import Client, End, NativeRepair, ScannedText, Waiting
 from .request_tools import RequestTools
@@ -28,6 +28,7 @@ class ResponsesRepair(NativeRepair):
         self._reader = HostReader()
         super().__init__(self._reader, policy, evidence, now)
         self._tools = tools
+        self._streams = True
         self._formats = policy.formats.active(tools.declared.model)
         self._model: str | None = None
         """What the reply calls its model; None while no text has come."""
@@ -39,6 +40,7 @@ class ResponsesRepair(NativeRepair):
             return body
         kind = f"response.{response.get('status')}"
         event = {"type": kind if kind in TERMINALS else "response.completed", "response": response}
+        self._streams = False
         self._take(Waiting(Frame(body), event))
         return dumps(self._client.response) if isinstance(self._client, LeakedResponse) else body
 
@@ -63,7 +65,7 @@ class ResponsesRepair(NativeRepair):
         if index is None:
             return False
         if index == text.index:
-            return not (self._reader.begins(event) or kind in DELTAS)
+            return not (self._reader.begins(event) or kind in DELTAS or kind == ANNOTATION)
         if kind != "response.output_item.added":
             return True
         first = self._deferred[0].event if self._deferred else None
@@ -91,4 +93,4 @@ class ResponsesRepair(NativeRepair):
         numbers = [(waiting.event or {}).get("sequence_number") for waiting in self._waiting]
         number = next((number for number in numbers if type(number) is int), 0)
         made = self._reader, text, unsent, self._tools, self._evidence
-        return LeakedResponse(*made, number=number, now=self._now)
+        return LeakedResponse(*made, number=number, now=self._now, streams=self._streams)

@@ -8,7 +8,8 @@ the client that terminal, and feeds nothing more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,16 @@ from ...wire.errors import error_json, http_error
 from ...wire.json_codec import NotJson, dumps
 from ...wire.reply_bounds import TooMany
 from ...wire.reply_reader import TurnReader
-from ...wire.sse import DONE, Document, Frame, FrameSplitter, is_event_stream, joined, split
+from ...wire.sse import (
+    DONE,
+    LARGE,
+    Document,
+    Frame,
+    FrameSplitter,
+    is_event_stream,
+    joined,
+    split,
+)
 from .converter import ReplyConverter
 
 
@@ -44,13 +54,19 @@ class BridgePipeline:
         self._breaks = breaks
         self._form = BodyForm(labelled=labelled, max_document=max_document)
         self._splitter = FrameSplitter()
+        self._unrepaired: deque[Frame] = deque()
+        self._unconverted: list[Frame] = []
+        """What repair has made of a large frame."""
+        self.waits = False
+        """Whether frames wait to be repaired or converted: `feed` returns within the work on each
+        large one, and other flows may run.  The next call goes on, with a piece or none."""
         self.read = TurnReader()
         """Of the chunks of the upstream's reply, as they came and as they were repaired."""
         self.broken = ""
         """Why the client's reply has to break off now; empty if it need not."""
 
     def feed(self, data: bytes) -> list[Frame]:
-        """A piece of the upstream's body."""
+        """A piece of the upstream's body, or none: see `waits`."""
         if self._form.streams:
             self._take(data)
         else:
@@ -65,8 +81,7 @@ class BridgePipeline:
         if (document := self._form.document()) is not None:
             return self.convert_document(document)
         self._take(self._form.close())
-        for frame in self._splitter.close():
-            self._repair_frame(frame)
+        self._work_all(self._splitter.close())
         return self.conclude() if self.reply.settled else self._break_off(EARLY)
 
     def conclude(self) -> list[Frame]:
@@ -75,6 +90,7 @@ class BridgePipeline:
 
     def give_up(self, error: str) -> list[Frame]:
         """The upstream broke off."""
+        self._work_all()
         return self._break_off(broken_off(error))
 
     def _break_off(self, error: str) -> list[Frame]:
@@ -97,17 +113,37 @@ class BridgePipeline:
         return held
 
     def _take(self, data: bytes) -> None:
-        for frame in self._splitter.feed(data):
-            self._repair_frame(frame)
+        self._unrepaired.extend(self._splitter.feed(data))
+        self._work()
 
-    def _repair_frame(self, frame: Frame) -> None:
-        repaired = self._repair.feed(frame)
-        self.read.take(frame, repaired)
-        if len(repaired) > 1 and frame.is_done:
-            self.reply.take_last(repaired)
-            return
-        for each in repaired:
-            self.reply.take(each)
+    def _work(self) -> None:
+        """Repair and convert frames, until one has been large or has had a large event written."""
+        events, self.waits = self._events, False
+        while self._unconverted or self._unrepaired:
+            repaired, self._unconverted = self._unconverted, []
+            if not repaired:
+                frame = self._unrepaired.popleft()
+                repaired = self._repair.feed(frame)
+                self.read.take(frame, repaired)
+                if len(frame.raw) > LARGE:
+                    self._unconverted, self.waits = repaired, True
+                    return
+                if len(repaired) > 1 and frame.is_done:
+                    self.reply.take_last(repaired)
+                    continue
+            for each in repaired:
+                self.reply.take(each)
+            if events.frames and len(events.frames[-1].raw) > LARGE:
+                self.waits = bool(self._unrepaired)
+                return
+
+    def _work_all(self, frames: Iterable[Frame] = ()) -> None:
+        """Repair and convert what waits, and these."""
+        for frame in frames:
+            self._unrepaired.append(frame)
+            self._work()
+        while self.waits:
+            self._work()
 
     # A reply that came whole
 
@@ -117,8 +153,7 @@ class BridgePipeline:
         frames = self.reply.open()
         if not is_event_stream(body):
             return frames + self.convert_document(body)
-        for frame in split(body):
-            self._repair_frame(frame)
+        self._work_all(split(body))
         return frames + self.conclude()
 
     def convert_document(self, body: bytes) -> list[Frame]:
@@ -131,8 +166,7 @@ class BridgePipeline:
             frames = [document]
         except NotJson:
             return self.fail("The upstream's answer is not JSON.")
-        for each in [*frames, DONE]:
-            self._repair_frame(each)
+        self._work_all([*frames, DONE])
         return self._events.drain()
 
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...wire.json_codec import dumps
-from ...wire.sse import Frame, encode
+from ...wire.sse import Frame, encode_event
 
 
 class EventQueue:
@@ -27,8 +26,8 @@ class EventQueue:
     def add(self, event: str, /, **fields: Any) -> None:
         """One event; ``event:`` equals ``type``."""
         if self.wanted:
-            data = dumps({"type": event, "sequence_number": self.number, **fields})
-            self.frames.append(encode(data, event=event))
+            value = {"type": event, "sequence_number": self.number, **fields}
+            self.frames.append(encode_event(event, value))
         self.number += 1
 
     def hold_end(self, frames: int) -> None:

@@ -210,11 +210,17 @@ class BridgeStream(LiveStream):
     def _feed(self, plain: bytes) -> bytes:
         try:
             frames = self._pipeline.feed(plain)
+            while self._pipeline.waits and not self._waits:
+                frames += self._pipeline.feed(b"")
         except Exception:
             frames = self._fault("Dragoman could not convert the upstream's reply.")
         if self.reply.settled and (frames or self.ends_at is None):
             self.ends_at = time.monotonic() + TURN_END
         return self._leaving(frames)
+
+    @property
+    def waits(self) -> bool:
+        return self._pipeline.waits and not self._over
 
     def _close(self) -> bytes:
         frames: list[Frame] = []
@@ -267,7 +273,8 @@ class BridgeStream(LiveStream):
             self._end()
         elif self._pipeline.broken:
             self._over, self.broken = True, self._pipeline.broken
-        self.needs_attention = self.ends_at is not None or bool(self._events.end)
+        ends = self.ends_at is not None or bool(self._events.end)
+        self.needs_attention = ends or self.waits
         return frames[0].raw if len(frames) == 1 else joined(frames)
 
     def _end(self) -> None:

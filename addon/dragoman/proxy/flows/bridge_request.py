@@ -172,7 +172,7 @@ class BridgeRequests:
             return
         evidence.note(REFUSED, reason)
         evidence.request_left()
-        self._monitor.open(flow, "bridge", evidence).answered_here = True
+        self._monitor.open(flow, "bridge", evidence)
 
     async def send_again(
         self, flow: http.HTTPFlow, client: ClientRequest, settings: Settings, dialect: str
@@ -221,7 +221,8 @@ class BridgeRequests:
             evidence.note("continued with", f"{len(whole.earlier)} items from the store")
         body, context, tools = await in_slices(_converted(whole, settings, evidence), flow)
         chosen = _dialect(option, request)
-        client = ClientRequest(whole.received, request.path, chosen.name, whole.resumes)
+        path = request.data.path.decode(errors="replace")  # a file of flows takes no other text
+        client = ClientRequest(whole.received, path, chosen.name, whole.resumes)
         turn = BridgedTurn(context, chosen, tools, settings, evidence, client, whole.keeping)
         # From here until this turn is listed nothing is awaited.
         if turn.resumed and self._bridged.resumes(turn.resumed):

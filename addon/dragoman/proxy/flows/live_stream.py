@@ -71,8 +71,8 @@ class LiveStream(ABC):
     started = False
     """Whether any of the reply, or its end, has come."""
     needs_attention = False
-    """Whether a piece may leave more to do than to send what the call returned: an end that is
-    held, `broken`, `ends_at`.  False for nearly all: it is asked after each."""
+    """Whether a piece may leave more to do than to send what the call returned: `waits`, an end
+    that is held, `broken`, `ends_at`.  False for nearly all: it is asked after each."""
     broken = ""
     """Why the client's reply has to break off now; empty if it need not."""
     ends_at: float | None = None
@@ -121,6 +121,16 @@ class LiveStream(ABC):
     @abstractmethod
     def _feed(self, plain: bytes) -> bytes:
         """A piece of the body without its content encoding."""
+
+    @property
+    @abstractmethod
+    def waits(self) -> bool:
+        """Whether some of what has come waits for `go_on`: it is large, and other flows run first.
+        Nothing waits where our layer does not ask."""
+
+    def go_on(self) -> bytes:
+        """What more work on what `waits` has brought."""
+        return self._recorded(self._feed(b""))
 
     @abstractmethod
     def _close(self) -> bytes:
@@ -177,6 +187,7 @@ class WatchedStream:
 
     def __init__(self, record: FlowRecorder, decoder: Decoder | None, name: str) -> None:
         self._record = record
+        record.passes_encoded = decoder is not None
         self._decoder = decoder
         self._name = name
         self._readable = True

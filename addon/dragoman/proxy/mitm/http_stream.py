@@ -279,7 +279,10 @@ class Stream(HttpStream):
             yield ReceiveHttp(_Delivered(self.stream_id, is_long))
 
     def _after_piece(self, live: LiveStream, *, is_long: bool) -> layer.CommandGenerator[None]:
-        if is_long and not live.holds_end:
+        if (is_long or live.waits) and not live.holds_end:
+            yield DragomanPauseHook(self.flow)
+        while live.waits:
+            yield from self._send(live.go_on())
             yield DragomanPauseHook(self.flow)
         yield from self._send_waiting(live)
         if live.broken:

@@ -23,7 +23,7 @@ from ...wire.chat_end import EARLY
 from ...wire.reply_reader import ReplyReader, read_reply
 from ..flows.live_stream import LiveStream, WatchedStream
 from ..routes import is_self_test
-from .recorder import KEY, ClientRequest, FlowRecorder, readable, recorder_of
+from .recorder import KEY, ClientRequest, FlowRecorder, exchange_of, readable, recorder_of
 from .refresh import FlowRefresher, show, watched_by_somebody
 
 logger = logging.getLogger(__name__)
@@ -136,9 +136,10 @@ class FlowMonitor:
             line = self._sign(flow, record, facts)
             self._log(flow, record, line)
             self._warn_if_useless(flow, record, facts)
-            if not is_self_test(flow.request):
-                self._count(flow, record, facts)
             record.end(flow)
+            if (exchange := exchange_of(flow)) and not is_self_test(flow.request):
+                host, duration = host_of(flow.request), time.time() - record.began
+                self.stats.add(exchange, facts, host=host, model=record.model, duration=duration)
             if record.reply.growth is not None:
                 show(flow)
         except Exception:
@@ -177,24 +178,6 @@ class FlowMonitor:
             phrases = [line, *cause, *record.evidence.lines()]
             logger.info("%s: %s", name_of(flow), "; ".join(phrases))
 
-    def _count(self, flow: http.HTTPFlow, record: FlowRecorder, facts: TurnFacts) -> None:
-        times = record.reply.timing
-        self.stats.add(
-            facts,
-            record.evidence,
-            record.outcome,
-            job=record.job,
-            host=host_of(flow.request),
-            model=record.model,
-            streamed=record.streamed,
-            has_tools=bool(record.tools),
-            times={
-                "first token": times.moment(facts.upstream.first_token, "upstream"),
-                "longest silence": times.longest_silence if record.streamed else None,
-                "duration": time.time() - record.began,
-            },
-        )
-
     def _warn_if_useless(self, flow: http.HTTPFlow, record: FlowRecorder, facts: TurnFacts) -> None:
         response = flow.response
         if flow.error or response is None or not 200 <= response.status_code < 300:
@@ -231,7 +214,7 @@ def _facts(flow: http.HTTPFlow, record: FlowRecorder, *, growing: bool = False) 
     if read is not None and read.knows:
         upstream, client = read.upstream, read.client
     else:
-        sides = record.reply.upstream, record.reply.client
+        sides = record.reply.upstream, record.sent
         received, sent = (side.ends if growing else side.kept for side in sides)
         if not record.streamed and flow.response is not None:
             sent = readable(flow.response)

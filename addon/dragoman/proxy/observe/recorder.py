@@ -10,9 +10,9 @@ from __future__ import annotations
 import itertools
 import struct
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 from weakref import WeakKeyDictionary
 
 from mitmproxy import http
@@ -26,13 +26,13 @@ from ...wire.reply_reader import TurnReader
 from ...wire.request_bounds import MAX_BODY
 from ..content_decoding import DecodingError
 from ..http_headers import body_of
-from .reply_log import ReplyLog
+from .reply_log import Body, ReplyLog
 
 KEY = "dragoman"
 """The record's key in a flow's metadata."""
 MAX_NUMBER = 2.0**53
 """Seconds or bytes in a record: a larger number was not written by Dragoman."""
-T = TypeVar("T")
+_NOTES = ("told_request", "told")
 _running: WeakKeyDictionary[Flow, FlowRecorder] = WeakKeyDictionary()
 """Kept by the module: a script that is loaded anew finds the records of flows that run."""
 
@@ -68,8 +68,10 @@ class FlowRecorder:
         """The one asked for, if known."""
         self.signed: list[str] = _sound(flow.metadata.get(KEY)).get("signed", ["", ""])
         """The comment and the mark last put on the flow, perhaps in an earlier run."""
-        self.answered_here = False
-        """Whether the reply is our own."""
+        self.received: http.Response | None = None
+        """The upstream's reply, once its headers have come; an addon may make one, too."""
+        self.passes_encoded = False
+        """Whether the reply passes in its content encoding: both sides are the same."""
         self.outcome = RUNNING
         self.evidence = evidence
         self.read: TurnReader | None = None
@@ -82,7 +84,12 @@ class FlowRecorder:
         flow.metadata[KEY] = {"job": job, **self._request_fields}
         _running[flow] = self
 
-    def kept(self) -> dict[str, Any]:
+    @property
+    def sent(self) -> Body:
+        """What the client received of a stream, without content encoding."""
+        return self.reply.upstream if self.passes_encoded else self.reply.client
+
+    def kept(self, flow: http.HTTPFlow) -> dict[str, Any]:
         """What the flow's metadata has of the record when it has ended; at any time."""
         upstream, client, timing = self.reply.upstream, self.reply.client, self.reply.timing
         steps = (struct.pack("<3d", step.at, step.upstream, step.client) for step in timing.steps)
@@ -103,13 +110,13 @@ class FlowRecorder:
             "steps": b"".join(steps),
             "ended": [timing.ended, timing.longest_silence] if self.streamed else None,
             **self._request_fields,
-            "upstream": None if self._is_unchanged else upstream.kept,
+            "upstream": None if self._is_unchanged(flow) else upstream.kept,
         }
 
     def end(self, flow: http.HTTPFlow) -> None:
         """The flow has ended: what is kept becomes part of it."""
         _running.pop(flow, None)
-        flow.metadata[KEY] = self.kept()
+        flow.metadata[KEY] = self.kept(flow)
         if (body := self.reply.client.kept) and flow.response is not None:
             # Not `content`, whose setter would change headers that have been sent.
             flow.response.data.content = body
@@ -123,12 +130,12 @@ class FlowRecorder:
         others = {"path": sent.path, "dialect": sent.dialect, "resumes": sent.resumes}
         return {"request": sent.body} | {name: text for name, text in others.items() if text}
 
-    @property
-    def _is_unchanged(self) -> bool:
+    def _is_unchanged(self, flow: http.HTTPFlow) -> bool:
         """Whether the client received what came from the upstream."""
         upstream, client = self.reply.upstream, self.reply.client
-        if not self.streamed:
-            return not upstream.total and not self.answered_here
+        if not self.streamed:  # only what was changed is recorded
+            is_upstreams = self.job != "bridge" and flow.response is self.received
+            return is_upstreams and not upstream.total
         return upstream.total == client.total and upstream.kept == client.kept
 
 
@@ -154,12 +161,12 @@ def exchange_of(flow: Flow) -> Exchange | None:
     if not isinstance(flow, http.HTTPFlow) or not is_watched(flow):
         return None
     record, response, sent = recorder_of(flow), flow.response, readable(flow.request)
-    metadata = record.kept() if record else flow.metadata[KEY]
+    metadata = record.kept(flow) if record else flow.metadata[KEY]
     # Only `FlowRecorder.kept` says what is missing; else the flow was saved while it ran.
     is_whole = "missing" in metadata
     kept = _sound(metadata)
     outcome = Outcome(*kept["outcome"]) if "outcome" in kept else None
-    received = record.reply.client.kept if record else readable(response)
+    received = record.sent.kept if record else readable(response)
     upstream_missing, client_missing, *_ = kept.get("missing", (0, 0))
     status = response.status_code if response else 0
     return Exchange(
@@ -197,34 +204,36 @@ def _sound(metadata: object) -> dict[str, Any]:
 
 def _is_sound(name: str, value: object) -> bool:
     match name, value:
-        case ("request" | "resumes" | "upstream" | "steps", bytes()) | ("path" | "dialect", str()):
-            return True
-        case "ended", [float(), float()]:
-            return True
-        case "told_request" | "told" | "calls" | "forms", [*_]:
-            return True
-        case ("tools", bool()):
+        case (
+            ("request" | "resumes" | "upstream" | "steps", bytes())
+            | ("path" | "dialect", str())
+            | ("told_request" | "told" | "calls" | "forms", [*_])
+            | ("tools", bool())
+            | ("signed", [str(), str()])
+            | ("ended", [float(), float()])
+        ):
             return True
         case "refused", int():
             return 0 <= value <= MAX_NUMBER
-        case "signed", [str(), str()]:
-            return True
         case "job", _:
             return value in get_args(Job)
         case "outcome", [str() as ending, str()]:
             return ending in SIGNS
         case "missing", [int() as upstream, int() as client, *_]:
-            return min(upstream, client) >= 0
+            return 0 <= min(upstream, client) <= max(upstream, client) <= MAX_NUMBER
     return False
 
 
 def _evidence(kept: Mapping[str, Any]) -> Evidence:
-    of_request = _counter(kept.get("told_request", ()))
+    of_request, told, forms, calls = (
+        Counter(dict(_counted(kept.get(name, ()), words=name in _NOTES)))
+        for name in (*_NOTES, "forms", "calls")
+    )
     return Evidence(
-        calls=Counter(_calls(kept.get("calls", ()))),
-        forms=_counter(kept.get("forms", ())),
+        calls=Counter({name: count for (name, _), count in calls.items()}),
+        forms=forms,
         refused_calls=kept.get("refused", 0),
-        notes=of_request + _counter(kept.get("told", ())),
+        notes=of_request + told,
         of_request=of_request,
     )
 
@@ -233,21 +242,16 @@ def _counts(counter: Counter[tuple[str, str]]) -> list[list[Any]]:
     return [[*names, count] for names, count in counter.items()]
 
 
-def _counter(values: Iterable[object]) -> Counter[tuple[str, str]]:
-    """What `_counts` gave.  An earlier Dragoman recorded the words."""
-    counter: Counter[tuple[str, str]] = Counter()
+def _counted(values: Iterable[object], *, words: bool) -> Iterator[tuple[tuple[str, str], int]]:
+    """What `_counts` gave.  Calls have one name; an earlier Dragoman recorded a note's words."""
     for value in values:
         match value:
+            case str() if words:
+                yield (value, ""), 1
+            case [str() as one, int() as count] if 0 < count <= MAX_NUMBER:
+                yield (one, ""), count
             case [str() as one, str() as other, int() as count] if 0 < count <= MAX_NUMBER:
-                counter[one, other] += count
-            case str():
-                counter[value, ""] += 1
-    return counter
-
-
-def _calls(values: Iterable[object]) -> dict[str, int]:
-    pairs = (value for value in values if isinstance(value, list | tuple) and len(value) == 2)
-    return {name: n for name, n in pairs if isinstance(name, str) and isinstance(n, int)}
+                yield (one, other), count
 
 
 def _timing(packed: bytes | None, ended: list[float] | None) -> Timing | None:

@@ -159,6 +159,7 @@ class ReplyLog:
             logger.exception("A stream continues without being recorded")
 
     def _step(self, at: float) -> None:
+        at = max(at, self._last)  # the clock may have been set back
         self._silence = max(self._silence, at - self._last)
         self._last = at
         self._count += 1

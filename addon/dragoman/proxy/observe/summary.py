@@ -13,6 +13,7 @@ from mitmproxy import ctx, http
 
 from ...bridge.native.reply_repair import api_of, declared, repair_whole, tools_of
 from ...inspect.exchange import Exchange
+from ...inspect.outcome import RUNNING
 from ...inspect.parse.request import model_asked
 from ...inspect.stats import Stats, rows
 from ...notes import Evidence
@@ -21,7 +22,7 @@ from ...wire.json_codec import NotJson, loads
 from ...wire.reply_reader import read_reply
 from ..ask_upstream import is_question
 from ..options import Settings
-from ..routes import route_of
+from ..routes import is_self_test, route_of
 from .commands import as_table
 from .monitor import host_of, name_of, refused
 from .recorder import exchange_of, readable, recorder_of
@@ -41,7 +42,9 @@ class Summary:
 
     def response(self, flow: http.HTTPFlow) -> None:
         """Count a flow that was loaded."""
-        if flow.live or recorder_of(flow) is not None or is_question(flow):
+        if flow.live or recorder_of(flow) is not None:
+            return
+        if is_question(flow) or is_self_test(flow.request):
             return
         self._loaded = True
         try:
@@ -62,27 +65,14 @@ def _count(flow: http.HTTPFlow, stats: Stats, policy: Policy) -> None:
     if exchange is None and flow.response is not None and route_of(flow.request).gives_turn:
         sent, received = readable(flow.request), readable(flow.response)
         exchange = Exchange("repair", sent, sent, received, status=flow.response.status_code)
-    if exchange is not None and exchange.has_tools is None:
+    if exchange is not None and exchange.outcome != RUNNING and exchange.has_tools is None:
         exchange = _repaired(exchange, policy)
-    if exchange is None:
+    if exchange is None or exchange.outcome == RUNNING:
         return
-    turn, times = exchange.facts, exchange.timing
-    asked = model_asked(exchange.upstream_request)
-    stats.add(
-        turn,
-        exchange.evidence,
-        exchange.outcome_by(turn),
-        job=exchange.job,
-        host=host_of(flow.request),
-        model=asked if exchange.job == "bridge" else turn.model or asked,
-        streamed=times is not None,
-        has_tools=bool(exchange.has_tools),
-        times={
-            "first token": times.moment(turn.upstream.first_token, "upstream") if times else None,
-            "longest silence": times.longest_silence if times else None,
-            "duration": times.ended if times else None,
-        },
-    )
+    facts, model = exchange.facts, model_asked(exchange.upstream_request)
+    if exchange.job != "bridge":
+        model = facts.model or model
+    stats.add(exchange, facts, host=host_of(flow.request), model=model)
 
 
 def _repaired(exchange: Exchange, policy: Policy) -> Exchange | None:

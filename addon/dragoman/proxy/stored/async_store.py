@@ -119,8 +119,10 @@ class AsyncStore:
         """A whole response, which is requested itself."""
         (blob,) = await self._get(asker, [response_id])
         names = parts_of(blob) if blob is not None else []
-        found = zip(names, await self._get(asker, names) if names else [], strict=True)
-        parts = {name: part for name, part in found if part is not None}
+        found = await self._get(asker, names) if names else []
+        if None in found:  # a Redis has forgotten what was shared, and renewed by none
+            raise not_found(response_id)
+        parts = {name: part for name, part in zip(names, found, strict=True) if part is not None}
         kept = None if blob is None else _readable(blob, parts)
         if kept is None:
             raise not_found(response_id)
