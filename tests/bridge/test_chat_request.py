@@ -86,6 +86,16 @@ def test_arguments_that_hosts_take_are_left_alone(given: Any) -> None:
     assert not made.notes
 
 
+@pytest.mark.parametrize("given", ["", None, {"command": "ls"}])
+def test_arguments_that_are_no_text_are_written_as_json_for_kimi(given: Any) -> None:
+    id_ = "functions.run:0"
+    before = calling(call(id_, arguments=given), reasoning_content="hm")
+    made = cure(USER, before, output(id_), model=KIMI)
+    (sent,) = made.request["messages"][1]["tool_calls"]
+    assert loads(sent["function"]["arguments"].encode()) == (given or {})
+    assert made.notes == (("written as JSON", "the arguments of run"),)
+
+
 def test_what_only_others_refuse_is_left_alone() -> None:
     broken = [{"role": "developer", "content": ""}, calling(call("")), output("c"), calling()]
     fields = {"temperature": 0.3, "tool_choice": "required", "tools": [{"function": SCHEMA}]}

@@ -256,7 +256,8 @@ class CallReader:
             return Outcome.REFUSED
         if marker is None:
             return Outcome.WAITS
-        return marker if marker.opens_call else Outcome.REFUSED
+        continues = marker.opens_call and marker.alone >= candidate.alone
+        return marker if continues else Outcome.REFUSED
 
     def _after_quotation(self, candidate: Candidate, buffer: str) -> Outcome | MarkerMatch:
         """What becomes of a candidate that may be quoted, not in code: its lines decide, or what

@@ -166,10 +166,11 @@ class ChatRepair(RepairStage):
         self, frame: Frame, choice: Choice, chunk: Json, text: str
     ) -> list[Frame] | None:
         """What replaces a frame that only continues the arguments of a native call; or None."""
-        if not (choice.scanner.between and choice.natives.resting):
-            return None
         (value,) = chunk["choices"]
-        call = with_arguments(value["delta"]["tool_calls"][0], text)
+        (call,) = value["delta"]["tool_calls"]
+        if not (choice.scanner.between and choice.natives.rests_at(call["index"])):
+            return None
+        call = with_arguments(call, text)
         sent = choice.natives.take([call])
         if len(sent) == 1 and sent[0] is call:
             return [frame]

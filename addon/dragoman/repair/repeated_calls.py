@@ -17,8 +17,8 @@ from ..notes import Evidence
 from ..wire.json_codec import NotJson, dumps, loads
 from .events import Arguments, CallEnd, CallEvent, CallStart
 
-MAX_CALLS = 1024
-"""Calls of a reply that are compared."""
+MAX_CALLS = 512
+"""Calls of a reply that are compared: as many as a client runs, and their repetitions."""
 MAX_KEPT = 4 * 1024 * 1024
 """Characters of arguments of a reply that are kept to be compared, half of what a reply may hold.
 A call with more equals no other."""
@@ -169,11 +169,13 @@ class RepeatedCalls(Generic[OfHost]):
         """What need not be held any more."""
         released: list[Leaked | OfHost] = []
         for call in [*self._held]:
+            if not call.ended and any(self._before(call)):
+                continue  # as nearly all
             before = [*self._before(call)]
             if twin := next((other for other in before if other.equals(call)), None):
                 call.paired = twin.paired = True
                 self._drop(call, "came twice")
-            elif all(other.ended for other in before) and (call.ended or not before):
+            elif all(other.ended for other in before):
                 released += self._release(call)
         return released
 

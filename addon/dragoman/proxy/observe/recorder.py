@@ -68,8 +68,8 @@ class FlowRecorder:
         """The one asked for, if known."""
         self.signed: list[str] = _sound(flow.metadata.get(KEY)).get("signed", ["", ""])
         """The comment and the mark last put on the flow, perhaps in an earlier run."""
-        self.received = flow.response
-        """The upstream's reply, once its headers have come."""
+        self.received: http.Response | None = None
+        """The upstream's reply, once its headers have come; an addon may make one, too."""
         self.passes_encoded = False
         """Whether the reply passes in its content encoding: both sides are the same."""
         self.outcome = RUNNING
@@ -134,8 +134,8 @@ class FlowRecorder:
         """Whether the client received what came from the upstream."""
         upstream, client = self.reply.upstream, self.reply.client
         if not self.streamed:  # only what was changed is recorded
-            is_upstreams = self.job != "bridge" and flow.response is self.received
-            return is_upstreams and not upstream.total
+            ours = self.job == "bridge" or flow.error or self.received not in (None, flow.response)
+            return not (ours or upstream.total)
         return upstream.total == client.total and upstream.kept == client.kept
 
 
