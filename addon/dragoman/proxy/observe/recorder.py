@@ -134,8 +134,8 @@ class FlowRecorder:
         """Whether the client received what came from the upstream."""
         upstream, client = self.reply.upstream, self.reply.client
         if not self.streamed:  # only what was changed is recorded
-            is_upstreams = self.job != "bridge" and flow.response is self.received
-            return is_upstreams and not upstream.total
+            ours = self.job == "bridge" or flow.error or self.received not in (None, flow.response)
+            return not (ours or upstream.total)
         return upstream.total == client.total and upstream.kept == client.kept
 
 
