@@ -44,9 +44,10 @@ from .leaked_response import LeakedResponse
 from .message_reader import MessageReader
 
 MAX_WAITING = 16 * 1024
+MAX_DEFERRED = 2 * 1024
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 """Frames, and their bytes, that may wait: as many as what may be a call has characters, four to a
-frame."""
+frame.  Those that are deferred are all read at once: 2,000 items with a text each take 100 ms."""
 _THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
 End = Callable[[Scanner], list[ScanEvent]]
 Host = HostReader | MessageReader
@@ -96,7 +97,7 @@ class NativeRepair(RepairStage, ABC):
         self._scanned = self._certain = 0
         """Characters of all texts, and how many of them are text for certain."""
         self._waiting: deque[Waiting] = deque()
-        """The frames that have not left, as they came."""
+        """The frames that have not left, as they came; with a client, those that are not read."""
         self._bytes = 0
         """Of these."""
         self._deferred: deque[Waiting] = deque()
@@ -141,8 +142,8 @@ class NativeRepair(RepairStage, ABC):
         value = frame.readable(self._evidence)
         is_event = isinstance(value, dict) and self._host.is_event(value)
         self._take(Waiting(frame, value if is_event else None))
-        waiting = max(len(self._waiting), len(self._deferred))
-        if waiting > MAX_WAITING or self._bytes > MAX_WAITING_BYTES:
+        many = len(self._waiting) > MAX_WAITING or len(self._deferred) > MAX_DEFERRED
+        if many or self._bytes > MAX_WAITING_BYTES:
             held = self._undecided
             if self._client is None and held is not None and held.scanner.held_call:
                 self._take_over(held.text, [])
@@ -305,11 +306,10 @@ class NativeRepair(RepairStage, ABC):
     def _leave(self, *, last: bool = False) -> list[Frame]:
         """The frames that leave now; `last`: all that still wait for a later one."""
         if self._client is not None:
-            out = self._client.drain()
             self._changed = True
-            self._waiting.clear()
-            self._bytes = 0
-            return out
+            while self._waiting and self._waiting[0].read:
+                self._bytes -= len(self._waiting.popleft().frame.raw)
+            return self._client.drain()
         count = 0
         for number, waiting in enumerate(self._waiting, start=1):
             if waiting.end > self._certain or not waiting.read:
