@@ -461,17 +461,21 @@ def test_an_answer_that_is_to_be_json_is_no_call() -> None:
     assert repaired(body, REQUEST | {"model": "x"} | form) == body
 
 
-def test_blocks_without_end_need_no_memory() -> None:
+BLOCKS = events([("text", ["Well. "])] * 500)[1:-2]
+
+
+@pytest.mark.parametrize("many", [BLOCKS, BLOCKS[1:2] * 1500], ids=["blocks", "one text"])
+def test_what_has_no_end_needs_no_memory(many: list[Json]) -> None:
     stage = stage_for(tools_of(REQUEST, "messages"), Policy(), Evidence(), 7)
-    many = b"".join(event(each) for each in events([("text", ["Well. "])] * 500)[1:-2])
     pipeline = RepairPipeline(stage, Evidence())
+    data = b"".join(map(event, many))
     for _ in range(10):
-        pipeline.feed(many)
+        pipeline.feed(data)
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
         for _ in range(10):
-            pipeline.feed(many)
+            pipeline.feed(data)
         assert tracemalloc.get_traced_memory()[0] - before < 64 * 1024
     finally:
         tracemalloc.stop()

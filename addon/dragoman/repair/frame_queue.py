@@ -492,7 +492,7 @@ def added_chunk(
 ) -> Frame:
     """The same as an event beside that one, which has the usage."""
     new = with_delta(chunk, delta, finish, position)
-    new["choices"][0].pop("usage", None)
-    if new.get("usage") is not None:
-        del new["usage"]
+    for holder in (new, new["choices"][0]):
+        if "usage" in holder and holder["usage"] is not None:
+            del holder["usage"]
     return encode_chunk(new, lines)

@@ -11,6 +11,7 @@ import itertools
 import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, get_args
 from weakref import WeakKeyDictionary
@@ -25,7 +26,7 @@ from ...repair.declared_tools import DeclaredTools
 from ...wire.reply_reader import TurnReader
 from ...wire.request_bounds import MAX_BODY
 from ..content_decoding import DecodingError
-from ..http_headers import body_of
+from ..http_headers import decoded
 from .reply_log import Body, ReplyLog
 
 KEY = "dragoman"
@@ -182,11 +183,11 @@ def exchange_of(flow: Flow) -> Exchange | None:
 
 
 def readable(message: http.Message | None) -> bytes:
-    """A body without its encoding; empty if it cannot be decoded."""
-    try:
-        return body_of(message, MAX_BODY) if message else b""
-    except DecodingError:
-        return b""
+    """A body without its encoding, as far as it can be decoded."""
+    pieces: list[bytes] = []
+    with suppress(DecodingError):
+        pieces.extend(decoded(message, MAX_BODY) if message else ())
+    return b"".join(pieces)
 
 
 def _sound(metadata: object) -> dict[str, Any]:
