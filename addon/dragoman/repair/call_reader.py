@@ -372,7 +372,7 @@ class CallReader:
             trailing = self._state.called or (candidate is not None and candidate.calls > 0)
             if candidate is not None and not candidate.waits:
                 self.commit()
-            self._add(Text(event.start, event.text, trailing, event.kind))
+            self._add(Text(event.text, event.start, trailing, event.kind))
             self._begin_candidate()
         elif isinstance(event, Dropped):
             if self._format is not None:

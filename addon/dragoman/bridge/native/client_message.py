@@ -75,7 +75,7 @@ class ClientMessage:
     def say(self, said: Said) -> None:
         """Write anything but text that is scanned."""
         if isinstance(said, TextDelta):
-            self.write(said.text, [Text(0, said.delta)])
+            self.write(said.text, [Text(said.delta)])
         elif isinstance(said, OtherEvent) and said.index is None:
             self._say_of_message(said.event)
         elif isinstance(said, OfHost):

@@ -279,7 +279,7 @@ class NativeRepair(RepairStage, ABC):
         if taken is None:
             pieces = scanner.feed(delta)
         else:
-            pieces = [Arguments(taken) if in_call else Text(0, taken)] if taken else []
+            pieces = [Arguments(taken) if in_call else Text(taken)] if taken else []
         self._undecided = None if scanner.between else scanned
         self._add_pieces(scanned, pieces, () if taken is None else said.logprobs)
 
@@ -346,7 +346,7 @@ class NativeRepair(RepairStage, ABC):
         own = (said.delta for said in unsent if isinstance(said, TextDelta) and said.text is text)
         waits = "".join(own)
         before = waits[: len(waits) - (self._scanned - self._certain)]
-        client.write(text, [*([Text(0, before)] if before else []), *pieces])
+        client.write(text, [*([Text(before)] if before else []), *pieces])
 
     def _write_by(self, client: Client, *, besides: HostText | None = None) -> None:
         """From now on this writes; first what waits, but for this text."""
