@@ -103,3 +103,20 @@ def test_what_waits_for_half_a_call_is_bounded(before: list[str], count: int, si
     for event in [*begun, half, *[{**half, "output_index": 1, "delta": "x" * size}] * count]:
         repair.feed(encode_chunk(event))
     assert "gave up repair too much to hold back" in evidence.lines()
+
+
+@pytest.mark.parametrize("before", [[], [SECTION]], ids=["clean", "after a call"])
+def test_a_reply_that_is_too_long_passes_or_after_a_change_ends_with_an_error(
+    before: list[str],
+) -> None:
+    *begun, half = HOSTS[0].events([("text", [*before, "Well."])])[: 5 + len(before)]
+    repair = stage(evidence=(evidence := Evidence()))
+    frames = [encode_chunk(event) for event in begun]
+    frames += [encode_chunk({**half, "delta": "word " * (MAX_WAITING_BYTES // 50)})] * 12
+    sent = [repair.feed(frame) for frame in frames]
+    assert "gave up repair a reply that is too long" in evidence.lines()
+    if before:
+        assert sent.pop() == [] and b"too long" in [out for each in sent for out in each][-1].raw
+    else:
+        assert sent == [[frame] for frame in frames]
+    assert repair.close() == []

@@ -144,7 +144,7 @@ class ChatRepair(RepairStage):
                 delta: Json = {"content": taken}
                 if in_call:
                     delta = {"tool_calls": [more_arguments(calls.latest.index, taken)]}
-                new = encode_chunk(with_delta(chunk, delta), frame.other_lines)
+                new = encode_chunk(with_delta(chunk, delta, counts=True), frame.other_lines)
                 if same is not None:
                     same.replace(new, taken, call)
             if self._only is not None and in_call:
@@ -157,7 +157,7 @@ class ChatRepair(RepairStage):
             return []
         (value,) = chunk["choices"]
         delta = {name: member for name, member in value["delta"].items() if name not in fields}
-        rest = with_delta(chunk, delta, value.get("finish_reason"))
+        rest = with_delta(chunk, delta, value.get("finish_reason"), counts=True)
         counted = encode_chunk(rest, frame.other_lines)
         counted.counted = frame.counted
         return [counted]

@@ -440,7 +440,7 @@ class FrameQueue:
                 if "role" in part.original and not choice.role_sent:
                     choice.role_sent = True
                     delta = {"role": part.original["role"], **delta}  # noqa: PLW2901
-                new = added_chunk(chunk, delta, None, part.position, others)
+                new = encode_chunk(with_delta(chunk, delta, None, part.position), others)
                 one = not (choice.finished or choice.index or any(map(chunk.get, NOT_ONLY)))
                 if one and "tool_calls" in delta:
                     new.only = read_delta(delta["tool_calls"][0])
@@ -478,21 +478,22 @@ class FrameQueue:
         return {**chunk, "choices": choices} if says_something else None
 
 
-def with_delta(chunk: Json, delta: Json, finish: str | None = None, position: int = 0) -> Json:
-    """A chunk with the metadata of another one, of one of its choices."""
-    value = {**chunk["choices"][position], "delta": delta, "finish_reason": finish}
+def with_delta(
+    chunk: Json, delta: Json, finish: str | None = None, at: int = 0, *, counts: bool = False
+) -> Json:
+    """A chunk with another delta of its choice `at` a place; with its usage only if it `counts`."""
+    value = {**chunk["choices"][at], "delta": delta, "finish_reason": finish}
     value.pop("message", None)
     if value.get("logprobs"):
         value["logprobs"] = None
-    return {**chunk, "choices": [value]}
+    new = {**chunk, "choices": [value]}
+    if not counts:
+        value.pop("usage", None)
+        if new.get("usage") is not None:
+            del new["usage"]
+    return new
 
 
-def added_chunk(
-    chunk: Json, delta: Json, finish: str | None = None, position: int = 0, lines: bytes = b""
-) -> Frame:
-    """The same as an event beside that one, which has the usage."""
-    new = with_delta(chunk, delta, finish, position)
-    for holder in (new, new["choices"][0]):
-        if "usage" in holder and holder["usage"] is not None:
-            del holder["usage"]
-    return encode_chunk(new, lines)
+def added_chunk(latest: Json, delta: Json, finish: str | None = None) -> Frame:
+    """A chunk with the metadata of the latest one."""
+    return encode_chunk(with_delta(latest, delta, finish))

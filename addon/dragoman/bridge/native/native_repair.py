@@ -47,7 +47,8 @@ MAX_WAITING = 16 * 1024
 MAX_DEFERRED = 2 * 1024
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 """Frames, and their bytes, that may wait: as many as what may be a call has characters, four to a
-frame.  Those that are deferred are all read at once: 2,000 items with a text each take 100 ms."""
+frame.  Those that are deferred are all read at once: 2,000 items with a text each take 100 ms.
+A reply is repaired as far as it has so many bytes beside those around the texts of deltas."""
 _THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
 End = Callable[[Scanner], list[ScanEvent]]
 Host = HostReader | MessageReader
@@ -110,8 +111,10 @@ class NativeRepair(RepairStage, ABC):
         """Whether there is an item that is no thought, and one before the latest."""
         self._close: End = Scanner.end_before_more
         """How a text ends: otherwise after the event that says why the reply has."""
-        self._ended = False
-        """Whether the host has ended its reply, or sent an error."""
+        self._ended = self._gave_up = False
+        """Whether the host has ended its reply, or sent an error; whether the rest is not read."""
+        self._kept = 0
+        """Bytes of the reply, without those around the texts of deltas: no more are ever kept."""
 
     # What an API decides
 
@@ -139,6 +142,8 @@ class NativeRepair(RepairStage, ABC):
     # The interface of `RepairStage`
 
     def feed(self, frame: Frame) -> list[Frame]:
+        if self._gave_up:
+            return [] if self._changed else [frame]
         value = frame.readable(self._evidence)
         is_event = isinstance(value, dict) and self._host.is_event(value)
         self._take(Waiting(frame, value if is_event else None))
@@ -151,7 +156,15 @@ class NativeRepair(RepairStage, ABC):
                 self._evidence.note("gave up repair", "too much to hold back")
                 self._end_all(Scanner.abandon)
                 self._close = Scanner.end_before_more
-        return self._leave()
+        return self._give_up() if self._kept > MAX_WAITING_BYTES else self._leave()
+
+    def _give_up(self) -> list[Frame]:
+        """The rest passes as it comes, or after a change the reply ends with an error."""
+        self._evidence.note("gave up repair", "a reply that is too long")
+        self._end_all(Scanner.abandon)
+        out = self._leave(last=True)
+        self._gave_up, self._client = True, None
+        return [*out, self.error("The reply is too long.")] if self._changed else out
 
     @property
     def unfinished(self) -> bool:
@@ -210,8 +223,10 @@ class NativeRepair(RepairStage, ABC):
     def _read(self, waiting: Waiting) -> None:
         event = waiting.event
         if event is not None and (delta := self._host.continued(event)) is not None:
+            self._kept += len(waiting.frame.raw) if delta.logprobs else len(delta.delta)
             self._hear(delta, waiting, alone=True)
         else:
+            self._kept += len(waiting.frame.raw)
             if (end := self._end_with(waiting)) is not None:
                 self._end_all(end)
             if event is not None:
