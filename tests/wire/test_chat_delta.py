@@ -15,6 +15,7 @@ from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.wire.chat_calls import CallDelta, elements, read_delta
 from dragoman.wire.chat_delta import choices, lone_text
+from dragoman.wire.reply_reader import read_reply
 from tests.repair.streams import repair_whole, summarize
 
 from ..bridge.replying import feed_body, new_reply, run
@@ -95,7 +96,9 @@ def test_all_who_read_calls_find_the_same(
     body = b"data: %b\n\n" % json.dumps(value).encode()
     (call,) = map(read_delta, elements(said))
     assert call is not None and (call.name, call.arguments) == ("echo", arguments)
-    assert [(c.name, c.arguments) for c in parse_reply(body).calls] == [("echo", arguments)]
+    assert read_reply(body).calls == [("echo", arguments)]
+    (choice,) = parse_reply(body).choices
+    assert [(part.name, part.arguments) for part in choice.parts] == [("echo", arguments)]
     assert summarize(body).calls == summarize(json.dumps(value).encode()).calls == ("echo",)
     assert carried(value) == arguments
     (item,) = run([value]).output
