@@ -80,6 +80,11 @@ class Scanner:
         return self._calls.parser is not None and self._calls.parser.in_call
 
     @property
+    def fed(self) -> int:
+        """Characters of the input: where the next text starts."""
+        return self._state.fed
+
+    @property
     def undecided(self) -> int:
         """Characters at the end of the input that are text or not, as the next text decides."""
         if self._calls.candidate is not None:
