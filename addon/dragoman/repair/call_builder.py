@@ -198,9 +198,10 @@ def more_arguments(index: int, text: str) -> Delta:
 def only_arguments(delta: Delta) -> tuple[int, str] | None:
     """The index and the arguments of a delta that has nothing else; None for any other."""
     index, function = delta.get("index"), delta.get("function")
-    alone = len(delta) == 2 and isinstance(function, dict) and len(function) == 1
-    text = function.get("arguments") if alone and isinstance(function, dict) else None
-    return (index, text) if type(index) is int and isinstance(text, str) else None
+    if type(index) is not int or not isinstance(function, dict):
+        return None
+    text = function.get("arguments") if len(delta) == 2 and len(function) == 1 else None
+    return (index, text) if isinstance(text, str) else None
 
 
 def _joined(deltas: list[Delta]) -> list[Delta]:
