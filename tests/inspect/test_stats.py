@@ -100,6 +100,7 @@ def test_flows_are_counted_by_what_came_of_them() -> None:
     assert told["cut off"] == told["no answer, no call"] == "1"
     assert (told["bridged"], told["calls repaired"]) == ("2", "2")
     assert told["call read from: kimi_k2, native id"] == "2"
+    assert (told["note: dropped"], told["note: left out"]) == ("3", "1")
     assert told["failure: rate_limit_exceeded"] == told["failure: refused by Dragoman"] == "1"
     assert told["no reply of an LLM"] == "1"
 

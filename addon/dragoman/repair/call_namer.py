@@ -21,8 +21,8 @@ class CallNamer:
 
     def __init__(self, tools: DeclaredTools) -> None:
         self._tools = tools
-        self._any_name = False
-        self._format = ""
+        self._format: str
+        self._any_name: bool
         self.nameless: Header | None = None
         """The header of a call that is held."""
         self._arguments: list[str] = []
