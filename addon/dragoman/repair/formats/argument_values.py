@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ...wire.json_codec import loads
 from ..schema import properties
 from .elements import element_of, elements_json
-from .tags import TagTable
+from .tags import Tag, TagTable
 from .value_types import ValueType, json_string, property_of, read_json, type_of
 
 _WRAPPERS = ("arguments", "input")
@@ -31,24 +31,15 @@ class Argument:
     """Whether it has its own closing tag."""
     opened: bool = True
     """Whether it has its opening tags, too."""
-    quoted_ends: tuple[tuple[int, int], ...] = ()
-    """Where the text holds the argument's closing tag."""
+    start: int = 0
+    """Where the text begins in that of the call."""
+    tags: tuple[Tag, ...] = ()
+    """Those that the text holds, where they are in that of the call."""
 
     def kind(self, schema: object, table: TagTable) -> ValueType:
         """Its type, by its tag or the tool's schema."""
         declared = type_of(property_of(schema, self.key or ""), schema)
         return self.type if self.type and (table.typed or not declared.members) else declared
-
-    def parts(self) -> list[Argument]:
-        """The arguments that these would be if each of the closing tags was real."""
-        starts = [0, *(end for _, end in self.quoted_ends)]
-        ends = [*(begin for begin, _ in self.quoted_ends), len(self.text)]
-        texts = [self.text[start:end] for start, end in zip(starts, ends, strict=True)]
-        keys = [self.key, *[None] * len(self.quoted_ends)]
-        return [
-            Argument(key, text, self.type if key else None, closed=True, opened=key is not None)
-            for key, text in zip(keys, texts, strict=True)
-        ]
 
 
 def object_json(text: str) -> str | None:

@@ -53,5 +53,6 @@ KIMI_K3 = TaggedFormat(
         pairs=True,
         typed=True,
         closer="<|close|>argument<|sep|>",
+        mark="<|",
     ),
 )

@@ -56,5 +56,6 @@ MINIMAX_M3 = TaggedFormat(
         pairs=True,
         nested=True,
         closer=f"{_BEGINNING}</{{}}>",
+        mark=_BEGINNING[:3],
     ),
 )

@@ -49,11 +49,13 @@ TABLE = TagTable(
         *_TAGS,
         Spelling((("<function=",),), TagKind.CALL),
         Spelling((("<parameter",), *_OTHER_FORMATS), TagKind.VALUE),
+        Spelling((("<parameter>",),), TagKind.VALUE),
     ),
     header=_HEADER,
     several=True,
     trim=True,
     closer="</parameter>",
+    mark="param",
 )
 _CALL = (("<function",), r"\s{0,4}", ("=",))
 _IN_TEXT = TagPattern(Spelling((_OPENERS, r"\s{0,64}+", *_CALL)), Spelling(_CALL))

@@ -54,6 +54,20 @@ ENDS = {
 """What closes each."""
 
 
+ARGUMENT_LEVEL, CALL_LEVEL, SECTION_LEVEL = range(3)
+LEVELS = {
+    TagKind.ARGUMENT: ARGUMENT_LEVEL,
+    TagKind.VALUE: ARGUMENT_LEVEL,
+    TagKind.ARGUMENT_END: ARGUMENT_LEVEL,
+    TagKind.CALL: CALL_LEVEL,
+    TagKind.CALL_END: CALL_LEVEL,
+    TagKind.SECTION: SECTION_LEVEL,
+    TagKind.SECTION_END: SECTION_LEVEL,
+}
+"""Of the tags that may end a value, or be quoted in it."""
+OPENING = (TagKind.ARGUMENT, TagKind.VALUE, TagKind.CALL, TagKind.SECTION)
+
+
 @dataclass(frozen=True, slots=True)
 class Tag:
     """A tag found in a text."""
@@ -69,6 +83,11 @@ class Tag:
     """Whether part of it is missing: then it is a tag only if its name is declared."""
     whole: bool = True
     """Whether its end is there."""
+
+    @property
+    def is_half(self) -> bool:
+        """Whether it is what all tags begin with, and no more."""
+        return self.kind is TagKind.OTHER and self.name is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +215,8 @@ class TagTable:
     """What stands around an argument's name, if that has tags of its own."""
     closer: str = ""
     """An argument's closing tag, with ``{}`` for its name."""
+    mark: str = ""
+    """What all tags of arguments hold."""
     trim: bool = False
     """Whether a line end at each side of a value is formatting."""
     pairs: bool = False
