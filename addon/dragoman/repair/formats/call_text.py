@@ -30,9 +30,8 @@ from itertools import takewhile
 from ...wire.json_codec import loads
 from ...wire.json_progress import JsonProgress
 from ..declared_tools import DeclaredTools
-from ..schema import properties, required
-from .argument_values import Argument, arguments_json, object_json
-from .damaged_values import Damage, is_unknown, lone_tags
+from ..schema import is_open, properties, required
+from .argument_values import Argument, Damage, arguments_json, lone_tags, object_json
 from .marker_set import TAG_LIMIT
 from .tags import ARGUMENT_LEVEL, CALL_LEVEL, LEVELS, OPENING, Follows, Tag, TagKind, TagTable
 from .value_types import property_of, type_of
@@ -52,7 +51,6 @@ _IN_CALL = (
     *(TagKind.ARGUMENT, TagKind.VALUE, TagKind.KEY_END, TagKind.ARGUMENT_END),
     *(TagKind.JSON, TagKind.JSON_END),
 )
-_ENDS_CALL = (TagKind.CALL_END, TagKind.SECTION_END)
 _AFTER_CALL = (TagKind.CALL, TagKind.SECTION, TagKind.OTHER, TagKind.OTHER_END)
 
 
@@ -165,7 +163,7 @@ class CallText:
                 self._read_object()
             elif tag.kind is TagKind.JSON_END and self._json is not None:
                 pass
-            elif tag.kind in _IN_CALL or tag.is_half:
+            elif tag.kind in _IN_CALL:
                 raise _DamageError
             else:
                 self._closed = tag.kind is TagKind.CALL_END
@@ -196,7 +194,7 @@ class CallText:
             raise _DamageError
         if tag is None and not self._ended:
             raise _NoEndError
-        if self._json is None and (tag is None or (tag.kind in _AFTER_CALL and not tag.is_half)):
+        if self._json is None and (tag is None or tag.kind in _AFTER_CALL):
             return None
         if tag is None or self._json is not None or tag.kind is not TagKind.ARGUMENT_END:
             raise _DamageError
@@ -253,24 +251,20 @@ class CallText:
         self._at = end.end if own else end.start
         start, text = opener.end, self.text[opener.end : end.start]
         tags = tuple(takewhile(lambda tag: tag.start < end.start, self._tags_from(start)))
-        whole = own and end.whole
-        self._mended = self._mended or not (whole and opener.whole)
+        self._mended = self._mended or not (own and end.whole and opener.whole)
         argument = Argument(opener.name, text, opener.type, own, opener.whole, start, tags)
         self._arguments.append(argument)
-        wrong_end = own and self._table.nested and opener.name not in (None, end.name)
-        wrong_end = wrong_end or not (end.whole or text.strip())
-        too_many = len(self._arguments) > MAX_ARGUMENTS
-        if wrong_end or too_many or self._begins_with_tag(argument):
+        wrong = own and self._table.nested and opener.name not in (None, end.name)
+        wrong = wrong or not (end.whole or text.strip()) or self._begins_with_tag(argument)
+        if wrong or len(self._arguments) > MAX_ARGUMENTS:
             raise _DamageError
 
     def _begins_with_tag(self, argument: Argument) -> bool:
         """Whether a value begins with part of the call's own tags."""
-        table = self._table
-        text = argument.text.lstrip()
+        table, text = self._table, argument.text.lstrip()
         if (tag := table.tags.tag_at(text, 0)) is not None:
-            again = tag.kind is TagKind.ARGUMENT and tag.name == argument.key
-            doubled = again and argument.key and text == argument.text
-            if doubled or tag.kind in (TagKind.VALUE, TagKind.KEY_END):
+            again = tag.kind is TagKind.ARGUMENT and tag.name == argument.key is not None
+            if tag.kind in (TagKind.VALUE, TagKind.KEY_END) or (again and text == argument.text):
                 return True
         return not argument.opened and bool({"<", ">", table.closer[:1]} & set(text[:_NEAR]))
 
@@ -328,21 +322,15 @@ class CallText:
         come yet."""
         if tag.kind is not TagKind.ARGUMENT or self._has(name := tag.name or ""):
             return False
-        return not is_unknown(name, self._schema) and not self._is_element(name)
+        known = is_open(self._schema) or name in properties(self._schema)
+        return known and not self._is_element(name)
 
     def _may_be_real(self, tag: Tag, opener: Tag) -> bool:
-        """Whether an opening tag may have ended the value, though it is not such an argument's."""
-        name, table = tag.name or "", self._table
-        begins_line = tag.start == opener.end or self.text[tag.start - 1] == "\n"
-        if tag.kind is TagKind.ARGUMENT:
-            has_text = bool(_NOT_BLANK.search(self.text, opener.end, tag.start))
-            if self._has(name) or self._is_element(name) or not has_text:
-                return False
-            return table.pairs or (table.trim and begins_line)
-        if tag.kind is TagKind.VALUE or not begins_line:
+        """Whether the opening tag of a call or section may have ended the value."""
+        if not LEVELS[tag.kind] or (tag.start > opener.end and self.text[tag.start - 1] != "\n"):
             return False
         tools = self._head.tools
-        return tag.name is None or not tools or tools.find(name) is not None
+        return tag.name is None or not tools or tools.find(tag.name) is not None
 
     def _is_element(self, name: str) -> bool:
         """Whether the open value may be made of such elements."""
@@ -384,7 +372,7 @@ class CallText:
     def _damaged(self) -> Reading | None:
         """What comes is text, up to where the call ends."""
         lone = lone_tags(self._tags_from(self._at))
-        tag = next((tag for tag in lone if tag.kind in _ENDS_CALL), None)
+        tag = next((tag for tag in lone if LEVELS[tag.kind] and tag.kind not in OPENING), None)
         if tag is None:
             return self._cut()
         return Reading(tag.end if tag.kind is TagKind.CALL_END else tag.start)
@@ -414,7 +402,7 @@ class CallText:
         table, keys = self._table, {each.key for each in values}
         damage = Damage(schema, table, keys, self._mended, self._closed)
         doubtful = self._mended or not (self._closed or self._lone_end)
-        lacks = damage.lacks_required and doubtful
+        lacks = doubtful and not keys.issuperset(required(schema))
         if lacks or any(damage.is_in(each) for each in values):
             return None
         gaps = self._gaps[not table.strays :]

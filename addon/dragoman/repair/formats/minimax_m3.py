@@ -39,7 +39,7 @@ _TAGS = (
         )
         for start in ("<", "</")
     ),
-    Spelling((*_PREFIXES, Run(r"(?=[^\s<\]]|\][^<])", r"\]?"))),
+    Spelling((*_PREFIXES, Run(r"(?=[^\s<\]]|\][^<])", r"\]?")), TagKind.KEY_END),
 )
 _CALL = Run(rf"(?={_PREFIX}\s{{0,8}}+<invoke)", so_far((_BEGINNING,), r"\s{0,8}+", ("<invoke",)))
 _HALF_OPENER = Spelling(((OPEN,), r"\s{0,64}+", _CALL), TagKind.SECTION)

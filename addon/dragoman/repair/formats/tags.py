@@ -54,18 +54,11 @@ ENDS = {
 """What closes each."""
 
 
-ARGUMENT_LEVEL, CALL_LEVEL, SECTION_LEVEL = range(3)
-LEVELS = {
-    TagKind.ARGUMENT: ARGUMENT_LEVEL,
-    TagKind.VALUE: ARGUMENT_LEVEL,
-    TagKind.ARGUMENT_END: ARGUMENT_LEVEL,
-    TagKind.CALL: CALL_LEVEL,
-    TagKind.CALL_END: CALL_LEVEL,
-    TagKind.SECTION: SECTION_LEVEL,
-    TagKind.SECTION_END: SECTION_LEVEL,
-}
-"""Of the tags that may end a value, or be quoted in it."""
+ARGUMENT_LEVEL, CALL_LEVEL = 0, 1
 OPENING = (TagKind.ARGUMENT, TagKind.VALUE, TagKind.CALL, TagKind.SECTION)
+LEVELS = dict(zip(OPENING, (0, 0, 1, 2), strict=True))
+LEVELS |= {ENDS[kind]: level for kind, level in LEVELS.items() if kind in ENDS}
+"""Of the tags that may end a value, or be quoted in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +76,6 @@ class Tag:
     """Whether part of it is missing: then it is a tag only if its name is declared."""
     whole: bool = True
     """Whether its end is there."""
-
-    @property
-    def is_half(self) -> bool:
-        """Whether it is what all tags begin with, and no more."""
-        return self.kind is TagKind.OTHER and self.name is None
 
 
 @dataclass(frozen=True, slots=True)
