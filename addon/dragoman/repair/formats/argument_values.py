@@ -87,18 +87,22 @@ class Damage:
     """Whether the call has its closing tag."""
 
     def is_in(self, argument: Argument) -> bool:
-        """Whether a value may hold what is left of a damaged tag, or more than one argument."""
+        """Whether a value may hold what is left of a damaged tag, or more than one argument.
+
+        A value may quote tags in pairs.  A lone one is quoted, too, where nothing is missing: no
+        tag of the call, and no argument that what follows it may be.
+        """
         kind = argument.kind(self.schema, self.table)
         names = {name for name, _ in kind.members}
         made = self.table.nested and (not names or bool(names & {"array", "object"}))
         """Whether it may be made of elements."""
         whole = self.closed and not self.mended
-        if names and "string" not in names and not (made and argument.tags):
-            odd = not (whole or made) or not {"<", ">"}.isdisjoint(argument.text)
-            return odd and kind.json_of(argument.text.rstrip()).startswith('"')
         unknown = argument.key not in properties(self.schema)
         if unknown and (self.mended or not (whole or is_open(self.schema))):
             return True
+        if names and "string" not in names and not (made and argument.tags):
+            odd = not (whole or made) or "<" in argument.text or ">" in argument.text
+            return odd and kind.json_of(argument.text.rstrip()).startswith('"')
         if not whole and self._ends_with_tag(argument, made=made):
             return True
         return not made and self._holds_tags(argument)
@@ -124,13 +128,14 @@ class Damage:
             return True
         if (TagKind.CALL, TagKind.ARGUMENT) in itertools.pairwise(kinds):
             return True
+        begin = argument.start + len(argument.text) - len(argument.text.lstrip())
         for tag in openers:
-            before = argument.text[: tag.start - argument.start].strip()
-            other = self.table.trim and before and tag.name not in self.keys
-            if LEVELS[tag.kind] == ARGUMENT_LEVEL and (self.table.pairs or other):
+            other = self.table.trim and tag.start > begin and tag.name not in self.keys
+            if LEVELS[tag.kind] == ARGUMENT_LEVEL and (self.table.mark or other):
                 return True
-        lacks = not self.keys.issuperset(required(self.schema))
-        if lacks or (self.table.pairs and is_open(self.schema)):
+        if not self.keys.issuperset(required(self.schema)):
+            return "<" in argument.text or ">" in argument.text
+        if self.table.mark and is_open(self.schema):
             return bool(lone) or self.table.mark in argument.text
         return TagKind.ARGUMENT_END in kinds and self._may_be_several(argument)
 
@@ -141,9 +146,7 @@ class Damage:
         absent = [type_of(declared[key], self.schema) for key in declared.keys() - self.keys]
         strings = (not each.members or "string" in dict(each.members) for each in absent)
         ends_so = argument.text.rstrip().lower().endswith(_NO_STRING)
-        return (
-            is_open(self.schema) or any(strings) or bool(absent and (self.table.pairs or ends_so))
-        )
+        return is_open(self.schema) or any(strings) or bool(absent and (self.table.mark or ends_so))
 
 
 def object_json(text: str) -> str | None:

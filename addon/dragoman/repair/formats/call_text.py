@@ -12,10 +12,10 @@ What decides, from the first reason to the last:
   call or of an argument that is not declared, is quoted if the value's own closing tag follows,
   and else has ended it.
 
-What does not fit is damage.  It is mended where the schema leaves one reading: a value without
-its name is that of the one required argument that is missing.  Else there is no call, and what
-was written stays text to the end of the call: never are there fewer arguments than were written,
-nor is there a tag in a value that its writer closed, nor part of the closing tag of another.
+What does not fit is damage.  It is mended where the schema leaves one reading, and no value holds
+a tag, or part of one: a value without its name is that of the one required argument that is
+missing.  Else there is no call, and what was written stays text to the end of the call: never are
+there fewer arguments than were written, nor part of another argument's tag in a value.
 
 The invariant: more text never changes where a call ends, or what it is.
 """
@@ -327,10 +327,9 @@ class CallText:
 
     def _may_be_real(self, tag: Tag, opener: Tag) -> bool:
         """Whether the opening tag of a call or section may have ended the value."""
-        if not LEVELS[tag.kind] or (tag.start > opener.end and self.text[tag.start - 1] != "\n"):
-            return False
-        tools = self._head.tools
-        return tag.name is None or not tools or tools.find(tag.name) is not None
+        begins_line = tag.start == opener.end or self.text[tag.start - 1] == "\n"
+        known = tag.name is None or not self._head.tools or self._head.tools.find(tag.name)
+        return LEVELS[tag.kind] > ARGUMENT_LEVEL and begins_line and bool(known)
 
     def _is_element(self, name: str) -> bool:
         """Whether the open value may be made of such elements."""
@@ -385,13 +384,9 @@ class CallText:
     def _named(self) -> str | None:
         """The arguments as JSON, each with its name; None if that is not certain."""
         values, missing, schema = self._arguments, self._missing, self._schema
-        ends = [
-            (each, tag)
-            for each in values
-            for tag in lone_tags(each.tags)
-            if tag.kind is TagKind.ARGUMENT_END and tag.name in (None, each.key)
-        ]
-        if len(missing) == len(ends) == 1:
+        lone = [(each, tag) for each in values for tag in lone_tags(each.tags)]
+        ends = [pair for pair in lone if pair[1].kind is TagKind.ARGUMENT_END]
+        if len(missing) == len(ends) == 1 and not self._table.nested:
             values = _split(values, *ends[0])
             self._mended = True
         nameless = [each for each in values if not each.key]

@@ -49,7 +49,6 @@ TABLE = TagTable(
     in_value=TagPattern(*_TAGS),
     header=_HEADER,
     key_begin=KEY,
-    pairs=True,
     key_end=KEY_END,
     closer=VALUE_END,
     mark="arg_",

@@ -53,7 +53,6 @@ MINIMAX_M3 = TaggedFormat(
         in_value=_IN_CALL,
         closing=re.compile(rf"\s*+{spelled(*_PREFIXES)}(?:</|\Z)"),
         strays=True,
-        pairs=True,
         nested=True,
         closer=f"{_BEGINNING}</{{}}>",
         mark=_BEGINNING[:3],

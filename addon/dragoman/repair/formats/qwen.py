@@ -55,7 +55,6 @@ TABLE = TagTable(
     several=True,
     trim=True,
     closer="</parameter>",
-    mark="param",
 )
 _CALL = (("<function",), r"\s{0,4}", ("=",))
 _IN_TEXT = TagPattern(Spelling((_OPENERS, r"\s{0,64}+", *_CALL)), Spelling(_CALL))

@@ -204,11 +204,9 @@ class TagTable:
     closer: str = ""
     """An argument's closing tag, with ``{}`` for its name."""
     mark: str = ""
-    """What all tags of arguments hold."""
+    """What all tags of arguments hold, if nobody quotes the opening ones without the closing."""
     trim: bool = False
     """Whether a line end at each side of a value is formatting."""
-    pairs: bool = False
-    """Whether nobody quotes an argument's opening tags without the closing one."""
     typed: bool = False
     """Whether the type in an argument's tag counts more than the schema's."""
     nested: bool = False
