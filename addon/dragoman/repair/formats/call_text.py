@@ -328,8 +328,11 @@ class CallText:
     def _may_be_real(self, tag: Tag, opener: Tag) -> bool:
         """Whether the opening tag of a call or section may have ended the value."""
         begins_line = tag.start == opener.end or self.text[tag.start - 1] == "\n"
-        known = tag.name is None or not self._head.tools or self._head.tools.find(tag.name)
-        return LEVELS[tag.kind] > ARGUMENT_LEVEL and begins_line and bool(known)
+        if LEVELS[tag.kind] == ARGUMENT_LEVEL or not begins_line:
+            return False
+        return (
+            tag.name is None or not (tools := self._head.tools) or tools.find(tag.name) is not None
+        )
 
     def _is_element(self, name: str) -> bool:
         """Whether the open value may be made of such elements."""
