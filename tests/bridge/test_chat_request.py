@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dragoman.bridge.cure import chat_request
 from dragoman.bridge.cure.chat_history import NO_OUTPUT
 from dragoman.bridge.cure.chat_request import cure_request
-from dragoman.bridge.cure.moonshot_schema import moonshot_schema
+from dragoman.bridge.cure.moonshot_schema import TooLarge, moonshot_schema
 from dragoman.bridge.model_families import family_of
 from dragoman.notes import Evidence
 from dragoman.wire.json_codec import dumps, loads
@@ -84,6 +84,16 @@ def test_arguments_that_a_limit_cut_are_wrapped_for_every_family(model: str, cut
 def test_arguments_that_hosts_take_are_left_alone(given: Any) -> None:
     made = cure(USER, calling(call("x", arguments=given)), output("x"), model="some-model")
     assert not made.notes
+
+
+@pytest.mark.parametrize("given", ["", None, {"command": "ls"}])
+def test_arguments_that_are_no_text_are_written_as_json_for_kimi(given: Any) -> None:
+    id_ = "functions.run:0"
+    before = calling(call(id_, arguments=given), reasoning_content="hm")
+    made = cure(USER, before, output(id_), model=KIMI)
+    (sent,) = made.request["messages"][1]["tool_calls"]
+    assert loads(sent["function"]["arguments"].encode()) == (given or {})
+    assert made.notes == (("written as JSON", "the arguments of run"),)
 
 
 def test_what_only_others_refuse_is_left_alone() -> None:
@@ -204,8 +214,9 @@ def test_what_says_nothing_is_left_out(message: Json, meant: list[Json]) -> None
         ),
         (DEEPSEEK, {"temperature": 0.3}, {"temperature": 0.3}),
         *(
-            (model, fields := {"tool_choice": "required", "thinking": {"type": "disabled"}}, fields)
+            (model, fields := {"tool_choice": "required", "thinking": off}, fields)
             for model in (K2, DEEPSEEK)
+            for off in ({"type": "disabled"}, {"type": "disabled", "budget_tokens": 0})
         ),
     ],
 )
@@ -224,16 +235,21 @@ def test_schemas_of_tools_and_of_answers_are_rewritten_for_moonshot() -> None:
     assert cure(USER, model=DEEPSEEK, tools=tools).notes == ()
 
 
-def test_a_fault_in_one_schema_leaves_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("fault", "what"), [(KeyError, "odd"), (TooLarge, "large")])
+def test_a_fault_in_one_schema_leaves_it_alone(
+    fault: type[Exception], what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def faulty(schema: Json) -> Any:
-        return moonshot_schema(schema) if "odd" not in schema else schema["none"]
+        if "faulty" in schema:
+            raise fault
+        return moonshot_schema(schema)
 
     monkeypatch.setattr(chat_request, "moonshot_schema", faulty)
-    odd = {"function": {"name": "odd", "parameters": {"odd": 1}}}
-    made = cured({"messages": [USER], "tools": [odd, {"function": SCHEMA}]}, family_of(KIMI))
-    assert made.request["tools"][0] is odd
+    tool = {"function": {"name": "run", "parameters": {"faulty": 1}}}
+    made = cured({"messages": [USER], "tools": [tool, {"function": SCHEMA}]}, family_of(KIMI))
+    assert made.request["tools"][0] is tool
     assert refusals(made.request["tools"][1]["function"]["parameters"]) == []
-    assert ("left as it is", "the odd schema of tool odd") in made.notes
+    assert ("left as it is", f"the {what} schema of tool run") in made.notes
 
 
 def test_calls_of_kimi_k2_have_ids_that_hold_their_names() -> None:

@@ -12,6 +12,7 @@ from dragoman.bridge.model_families import family_of
 from dragoman.notes import Evidence
 from dragoman.stored.turn_reasoning import History
 from dragoman.wire.json_codec import dumps
+from tests.counting import calls_of
 
 from .converting import drained
 from .messages_streams import REQUEST, Json
@@ -27,7 +28,7 @@ REMINDER = {"type": "text", "text": "<system-reminder>\nBe brief.\n</system-remi
 
 def cured(model: str = "kimi-k2.5", **fields: Any) -> tuple[Json, list[str]]:
     request, evidence = {**REQUEST, "model": model, **fields}, Evidence()
-    sent = cure_messages(request, family_of(model), evidence)
+    sent = drained(cure_messages(request, family_of(model), evidence))
     assert (sent is request) == (sent == request)
     return sent, [f"{what} {detail}" for what, detail in evidence.notes]
 
@@ -125,6 +126,15 @@ def test_a_system_message_is_a_reminder_in_its_place() -> None:
         )
         text = {"type": "text", "text": "a.txt"}
         assert joined == user({**RESULT, "content": [text, REMINDER]})
+
+
+def test_each_of_many_system_messages_after_an_output_costs_the_same() -> None:
+    def calls(count: int) -> int:
+        return calls_of(lambda: cured_messages(user(RESULT), *[system("Be brief.")] * count))
+
+    (joined,) = cured_messages(user(RESULT), *[system("Be brief.")] * 3)
+    assert joined["content"][0]["content"][1:] == [REMINDER] * 3
+    assert calls(300) - calls(200) <= calls(200) - calls(100)
 
 
 @pytest.mark.parametrize(

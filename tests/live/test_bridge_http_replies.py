@@ -42,6 +42,19 @@ def test_a_compressed_message_is_converted(bridge: Bridge, encoding: str) -> Non
     assert exchange.reply.header("content-encoding") is None
 
 
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+def test_thoughts_around_a_leaked_call_stay_thoughts(bridge: Bridge, stream: bool) -> None:
+    """Which chat clients get as content after a call."""
+    leak = "<|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>{}<|tool_call_end|>"
+    thought = {"role": "assistant", "reasoning_content": f"Before. {leak}After."}
+    choice = {"index": 0, "message": thought, "finish_reason": "stop"}
+    whole = Reply(json.dumps({"choices": [choice]}).encode(), "application/json")
+    reply = Reply(sse([chunk(thought), chunk({}, "stop")])) if stream else whole
+    exchange = bridge.ask(reply, REQUEST | {"stream": stream})
+    output = (exchange.story().response if stream else exchange.json)["output"]
+    assert [item["type"] for item in output] == ["reasoning", "function_call", "reasoning"]
+
+
 def test_an_error_in_the_stream_fails_the_response(bridge: Bridge) -> None:
     error = {"message": "Engine overloaded", "type": "engine_overloaded_error"}
     frames = fixture_bytes("clean_text").split(b"\n\n")[:3]

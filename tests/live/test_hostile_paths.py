@@ -175,6 +175,14 @@ def test_http2_smuggles_nothing_into_a_path(
     assert [sent.path for sent in tls_upstream.requests[before:]] == []
 
 
+def test_a_path_that_only_http2_can_carry_is_answered(
+    tls_upstream: Upstream, rerouted: GetMitmdump
+) -> None:
+    proxy = rerouted(tls_upstream, "--set", "dragoman_bridge=~all")
+    headers = [(":method", "GET"), (":scheme", "https"), (":authority", "api.moonshot.ai")]
+    assert raw.send_http2(proxy, [*headers, (":path", "[/v1/responses/resp_x")], b"") == 404
+
+
 @pytest.mark.parametrize("size", [70_000, 3_000_000])
 def test_a_path_without_end_is_refused(bridge: Bridge, size: int) -> None:
     before = len(bridge.upstream.requests)

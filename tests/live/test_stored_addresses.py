@@ -235,6 +235,13 @@ def test_a_whole_reply_to_a_streaming_client_is_a_stream_that_can_be_had_again(
     assert client.get(response_id, "?stream=true").reply.body == exchange.reply.body
 
 
+def test_a_number_that_is_none_is_refused(client: Client) -> None:
+    response = client.response(said("Hello."), "Hi.", stream=True)
+    for number in ("x", "-2", "1e3", "", "9" * 40, "%00", "1%0A"):
+        exchange = client.get(response["id"], f"?stream=true&starting_after={number}")
+        assert exchange.error(400)["param"] == "starting_after"
+
+
 def test_what_was_not_streamed_cannot_be(client: Client) -> None:
     response = client.response(said("Hello."), "Hi.")
     client.get(response["id"], "?stream=true").error(400)

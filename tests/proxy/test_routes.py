@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from mitmproxy import http
 
-from dragoman.proxy.routes import Route, route_of
+from dragoman.proxy.chat_only_hosts import _name
+from dragoman.proxy.response_owner import asker_of
+from dragoman.proxy.routes import Route, query_of, route_of
 
 TABLE = [
     ("POST /v1/chat/completions", Route("chat", "/v1")),
@@ -62,3 +66,27 @@ def test_a_message_is_asked_for_with_the_version_of_the_api(request_: str, route
 def test_a_websocket_is_known_by_its_header(path: str, api: str) -> None:
     headers = {"connection": "upgrade", "upgrade": "WebSocket"}
     assert route_of(http.Request.make("GET", f"https://host.test{path}", b"", headers)).api == api
+
+
+@given(
+    path=st.binary(max_size=30)
+    | st.binary(max_size=30).map(b"/v1/responses/".__add__)
+    | st.binary(max_size=30).map(b"/v1/responses?".__add__),
+    method=st.sampled_from(["GET", "POST", "DELETE"]),
+)
+@example(path=b"[/v1/responses/x", method="GET")
+def test_an_address_of_any_bytes_is_one(path: bytes, method: str) -> None:
+    request = http.Request.make(method, "http://host.test/")
+    request.data.path = path
+    route = route_of(request)
+    assert _name(request, route) and asker_of(request)
+
+
+@pytest.mark.parametrize(
+    "path", ["/a", "/a?", "/a?k=1&k=2&x", "/a?k=%20%ff+#?k=3", "/a#b?k=1", "/a;b?k==", "//[?é=ü"]
+)
+def test_a_query_is_read_as_mitmproxy_reads_it(path: str) -> None:
+    """Owners are made of it."""
+    request = http.Request.make("GET", "http://host.test/")
+    request.path = path
+    assert query_of(request).fields == request.query.fields

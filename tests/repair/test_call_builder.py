@@ -98,3 +98,17 @@ def test_no_id_is_made_for_two_choices() -> None:
     chunks[1]["choices"][0]["index"] = 1
     out = repair(sse(chunks), asked())
     assert [call["id"] for index in (0, 1) for call in read(out, index).calls] == MADE[:2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "note"),
+    [
+        ('{"command": "ls"}', "inferred the end of a call"),
+        ('{"command": "l', "ended within a call"),
+    ],
+)
+def test_a_call_whose_arguments_are_whole_is_not_noted_as_cut(arguments: str, note: str) -> None:
+    evidence = Evidence()
+    text = f"<|tool_call_begin|>bash:0<|tool_call_argument_begin|>{arguments}"
+    repair(sse([chunk({"content": text})]), REQUEST, evidence=evidence)
+    assert note in evidence.lines()

@@ -189,6 +189,25 @@ def test_an_old_file_is_opened_counted_and_rid_of_what_was_deleted(tmp_path: Pat
     assert_whole(path)
 
 
+def test_what_responses_of_an_earlier_version_share_goes_with_the_last_of_them(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "old.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript((ROOT / "tests" / "state" / "version2.sql").read_text())
+        rows = db.execute("SELECT owner, id FROM responses").fetchall()
+    store, left = file_store(path, days=36000), []
+    for owner, response_id in rows:
+        if not response_id.startswith(b"resp_"):
+            continue
+        with closing(sqlite3.connect(path)) as db:
+            left += db.execute("SELECT count(*) FROM parts").fetchone()
+        assert store.delete(owner.decode(), response_id.decode())
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("SELECT count(*) FROM parts").fetchone() == (0,)
+    assert left[1] > 0, "others have it"
+
+
 def test_what_was_known_of_upstreams_is_moved_from_its_own_table(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     file_store(path).close()

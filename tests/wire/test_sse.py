@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.inspect.parse.reply import parse_reply
 from dragoman.wire import sse
+from dragoman.wire.reply_reader import read_reply
 from dragoman.wire.sse import (
     Frame,
     FrameSplitter,
@@ -165,8 +165,9 @@ def test_a_mark_of_byte_order_behind_a_line_end_that_was_cut() -> None:
 )
 def test_the_end_of_a_chat_stream(raw: bytes, done: bool) -> None:
     assert Frame(raw).is_done is done
-    # The page of a recorded turn reads it as the bridge does.
-    assert parse_reply(b'data: {"choices":[]}\n\n' + raw.lstrip(b"\xef\xbb\xbf")).ended is done
+    # The facts of a turn are read as the bridge reads it.
+    body = b'data: {"choices":[]}\n\n' + raw.lstrip(b"\xef\xbb\xbf")
+    assert read_reply(body).facts.early is not done
 
 
 def test_a_fault_within_a_piece_leaves_what_was_held_before(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.bridge.reply.pipeline import answer
 from dragoman.bridge.responses.dialects import CODEX, OPENAI
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.notes import Evidence
@@ -16,7 +17,7 @@ from dragoman.wire.chat_end import has_ended
 from dragoman.wire.errors import stream_error
 from tests.repair.streams import repair_whole, summarize
 
-from ..bridge.replying import Run, chunk, ended, run, run_body, run_bytes, sse, text
+from ..bridge.replying import Run, chunk, ended, new_reply, run, run_body, run_bytes, sse, text
 from .test_errors import CONTEXT, EXACT, NEAREST, PROMPT, QUOTA, RATE, SAID, shapes
 
 
@@ -71,6 +72,16 @@ def test_an_error_in_a_choice_fails_the_turn(
     assert (told["type"], told["code"], told["message"]) == ("error", code, message)
     assert got.response["error"] == {"code": NEAREST.get(code, code), "message": message}
     assert got.output[0]["status"] == "incomplete"
+
+
+def test_an_error_in_a_choice_is_an_http_error_for_a_client_that_wants_no_stream() -> None:
+    failed = {"code": 429, "message": "Slow"}
+    choice = {"index": 0, "finish_reason": "error", "error": failed, "message": {"content": "a"}}
+    for body in (json.dumps({"choices": [choice]}).encode(), sse([chunk(choice=choice)])):
+        given = answer(new_reply(Evidence()), body, status=200, stream=False)
+        error = json.loads(given.body)["error"]
+        assert (given.status, error["code"]) == (502, RATE)
+        assert error["message"] == "Slow. Please try again in 5s."
 
 
 @pytest.mark.parametrize("nothing", [None, {}, "", [], 0, False])

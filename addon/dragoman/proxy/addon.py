@@ -218,13 +218,13 @@ class Dragoman:
             self._bridged.pop(flow, None)  # what was saved is what the client got
         if response.data.content is not None:
             return  # it was made here or by another addon, and is whole already
-        if record := recorder_of(flow):
-            record.received = response
         self._decisions.answered(flow, response)
         if flow in self._bridged:
             self._replies.begin(flow, response)
         else:
             await self._repair.begin(flow, response, self._decisions.settings)
+        if record := recorder_of(flow):
+            record.received = response
 
     async def dragoman_refused(self, flow: http.HTTPFlow) -> None:
         """The host has refused a request that was sent before it was known what it speaks: our own

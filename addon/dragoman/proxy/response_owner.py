@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from mitmproxy import http
 
 from ..stored.save_context import asker
-from .routes import route_of
+from .routes import query_of, route_of
 
 _FIRST = ("authorization", "x-api-key", "api-key")
 """These three are part of every owner, sent or not; the others only where they are sent, so that
@@ -43,8 +43,9 @@ def _others(request: http.Request) -> Iterator[str]:
     for name in _HEADERS:
         if value := request.headers.get(name):
             yield from (name, value)
+    query = query_of(request)
     for name in _QUERY:
-        for value in filter(None, request.query.get_all(name)):
+        for value in filter(None, query.get_all(name)):
             yield from (f"?{name}", value)
 
 

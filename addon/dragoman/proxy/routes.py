@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mitmproxy import http
+from mitmproxy.coretypes.multidict import MultiDict
+from mitmproxy.net.http import url
 
 SELF_TEST = "/dragoman-selftest"
 """The beginning of the self-test's paths, of which nothing is learned or counted."""
@@ -69,7 +71,7 @@ def route_of(request: http.Request) -> Route:
     if found := _RESPONSES.fullmatch(path):
         base, response_id, action = found["base"], found["id"] or "", found["action"] or ""
         if method in (_METHODS[action] if response_id else ("POST",)):
-            stored = method == "GET" and "starting_after" not in request.query
+            stored = method == "GET" and "starting_after" not in query_of(request)
             gives = not action and (not response_id or stored)
             return Route("responses", base, response_id, action, gives)
         if not response_id and "websocket" in request.headers.get("upgrade", "").lower():
@@ -84,6 +86,12 @@ def route_of(request: http.Request) -> Route:
         return Route("messages", path.removesuffix("/messages"))
     is_chat = posts and path.endswith("/chat/completions")
     return Route("chat" if is_chat else "", path.removesuffix("/chat/completions"))
+
+
+def query_of(request: http.Request) -> MultiDict[str, str]:
+    """The parameters of an address.  mitmproxy's own property takes the host apart, too, and raises
+    `ValueError` for a path like ``[``, which HTTP/2 can carry."""
+    return MultiDict(url.decode(request.path.partition("#")[0].partition("?")[2]))
 
 
 def is_self_test(request: http.Request) -> bool:

@@ -21,14 +21,7 @@ text before its argument marker came.
 from __future__ import annotations
 
 from ..notes import QUOTED
-from .call_reader import (
-    CANDIDATE_LIMIT,
-    HELD_LIMIT,
-    TOO_LONG,
-    CallReader,
-    Candidate,
-    Outcome,
-)
+from .call_reader import CANDIDATE_LIMIT, HELD_LIMIT, TOO_LONG, CallReader, Candidate, Outcome
 from .call_rule import Rules
 from .declared_tools import DeclaredTools
 from .events import Dropped, LeftAsText, ScanEvent, Text
@@ -85,6 +78,11 @@ class Scanner:
     def in_call(self) -> bool:
         """Whether a call is open, or may be."""
         return self._calls.parser is not None and self._calls.parser.in_call
+
+    @property
+    def fed(self) -> int:
+        """Characters of the input: where the next text starts."""
+        return self._state.fed
 
     @property
     def undecided(self) -> int:
@@ -205,7 +203,7 @@ class Scanner:
         if calls.parser is not None:
             # Its frames were sent: it precedes all that is there.
             if held := "".join(self.held_call):
-                self._state.add(Text(-len(held) - 1, held, self._state.called))
+                self._state.add(Text(held, -len(held) - 1, self._state.called))
             self._text.buffer = calls.parser.rest
             calls.forget()
         if self._text.buffer and self._state.called:

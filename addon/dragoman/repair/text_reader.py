@@ -32,12 +32,7 @@ code are text at once, as each of them is read twice."""
 class TextReader:
     """Reads the text outside of sections."""
 
-    def __init__(
-        self,
-        tools: DeclaredTools,
-        rules: Rules,
-        state: ScanState,
-    ) -> None:
+    def __init__(self, tools: DeclaredTools, rules: Rules, state: ScanState) -> None:
         self._tools = tools
         self._rules = rules
         self._state = state
@@ -64,7 +59,7 @@ class TextReader:
             state = self._state
             start = state.fed - len(self.buffer) - size
             kind = self.channel.kind if self.channel else None
-            state.add(Text(start, run, state.called, kind), calls)
+            state.add(Text(run, start, state.called, kind), calls)
             if self.fresh:
                 formats = not state.called or size <= BLANK_LIMIT
                 self.fresh = formats and not run.strip()

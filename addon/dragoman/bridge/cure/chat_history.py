@@ -231,7 +231,10 @@ class ChatHistory:
         if is_whole or (isinstance(given, str) and given.strip()):
             arguments = self._object_text(given)
         if arguments is not None:
-            self._evidence.note("wrapped", f"invalid arguments of {name}")
+            if isinstance(given, str) and given.strip():
+                self._evidence.note("wrapped", f"invalid arguments of {name}")
+            else:
+                self._evidence.note("written as JSON", f"the arguments of {name}")
             function = with_member(function, "arguments", arguments)
         if not is_whole:
             return with_member(tool_call, "function", function), None

@@ -8,7 +8,8 @@ the turn before: each depends on itself and on the one before it alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 from ...notes import Evidence
@@ -49,9 +50,9 @@ def _as_chat(message: Json) -> Json:
     }
 
 
-def cure_messages(request: Json, family: Family, evidence: Evidence) -> Json:
-    """The request as the hosts of a family take it.  A message of the assistant's may have what is
-    remembered of its thoughts as chat messages have them."""
+def cure_messages(request: Json, family: Family, evidence: Evidence) -> Generator[None, None, Json]:
+    """The request as the hosts of a family take it; yields after each message.  One of the
+    assistant's may have what is remembered of its thoughts as chat messages have them."""
     cured = with_member(request, "thinking", _thinking(request, family, evidence))
     if not family.forced_tool_choice and family.thinks(cured):
         cured = with_member(cured, "tool_choice", _unforced(request, family, evidence))
@@ -61,14 +62,19 @@ def cure_messages(request: Json, family: Family, evidence: Evidence) -> Json:
     if not isinstance(messages, list):
         return cured
     sent: list[Any] = []
-    for message in messages:
-        if not isinstance(message, dict):
-            sent.append(message)
-        elif message.get("role") == "system":
-            _add_system(sent, message, evidence)
-        else:
-            sent.append(_accepted(message, family, evidence))
+    for are_system, run in groupby(messages, _is_system):
+        if are_system:
+            _add_system(sent, [*run], evidence)
+            continue
+        for message in run:
+            is_read = isinstance(message, dict)
+            sent.append(_accepted(message, family, evidence) if is_read else message)
+            yield
     return with_member(cured, "messages", sent)
+
+
+def _is_system(message: object) -> bool:
+    return isinstance(message, dict) and message.get("role") == "system"
 
 
 def _unforced(request: Json, family: Family, evidence: Evidence) -> Any:
@@ -91,26 +97,27 @@ def _thinking(request: Json, family: Family, evidence: Evidence) -> Any:
 
 def _without_search(tools: Any, evidence: Evidence) -> Any:
     """The tools without Anthropic's search of the web, if there are functions."""
-    given = objects(tools)
-    found = [tool for tool in given if string(tool.get("type")).startswith("web_search")]
-    if not found or not any("input_schema" in tool for tool in given):
+    found = [tool for tool in objects(tools) if string(tool.get("type")).startswith("web_search")]
+    if not found or not any("input_schema" in tool for tool in objects(tools)):
         return tools
     evidence.note("left out", "web_search beside functions")
     return [tool for tool in tools if tool not in found]
 
 
-def _add_system(sent: list[Any], message: Json, evidence: Evidence) -> None:
-    """It stays in its place, as the user's; after outputs of calls it joins the last: templates
-    drop the thoughts before a message of the user's."""
-    evidence.note("made a user message of", "a system message")
-    said = "\n\n".join(filter(None, map(api.text_of, api.blocks_of(message))))
-    reminder = {"type": "text", "text": f"<system-reminder>\n{said}\n</system-reminder>"}
+def _add_system(sent: list[Any], run: Sequence[Json], evidence: Evidence) -> None:
+    """System messages stay in their place, as the user's; after outputs of calls they join the
+    last: templates drop the thoughts before a message of the user's."""
+    evidence.note("made a user message of", "a system message", len(run))
+    texts = ("\n\n".join(filter(None, map(api.text_of, api.blocks_of(each)))) for each in run)
+    reminders = [
+        {"type": "text", "text": f"<system-reminder>\n{text}\n</system-reminder>"} for text in texts
+    ]
     before = api.blocks_of(sent[-1]) if sent and isinstance(sent[-1], dict) else []
     if before and before[-1].get("type") == api.RESULT:
-        result = {**before[-1], "content": [*api.blocks_of(before[-1]), reminder]}
+        result = {**before[-1], "content": [*api.blocks_of(before[-1]), *reminders]}
         sent[-1] = {**sent[-1], "content": [*before[:-1], result]}
     else:
-        sent.append({"role": "user", "content": [reminder]})
+        sent += [{"role": "user", "content": [reminder]} for reminder in reminders]
 
 
 def _accepted(message: Json, family: Family, evidence: Evidence) -> Json:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from ...wire import chat_delta
 from ...wire.chat_calls import Call, CallAssembler, elements, read_delta
 from ...wire.json_codec import Json, objects, string
-from ...wire.usage import Counts, counts
 from .values import ParsedCall, ParsedChoice, Prose, ProseKind
 
 
@@ -58,14 +57,8 @@ class ChatReader:
 
     def __init__(self) -> None:
         self._choices: dict[int, _Choice] = {}
-        self.model = self.id = ""
-        self.usage: Counts | None = None
-        self.ended = False
 
     def feed(self, value: Json) -> None:
-        self.model = self.model or string(value.get("model"))
-        self.id = self.id or string(value.get("id"))
-        self.usage = counts(value) or self.usage
         for choice in chat_delta.choices(value):
             known = self._choices.setdefault(choice.index, _Choice())
             known.finish = string(choice.fields.get("finish_reason")) or known.finish

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from ...wire import messages as api
-from ...wire.errors import ErrorObject, read_error
 from ...wire.json_codec import Json, dumps, string
 from ...wire.messages import Blocks
-from ...wire.usage import Counts, counts, merged
 from .values import ParsedCall, ParsedChoice, Prose
 
 
@@ -15,25 +13,16 @@ class MessagesReader:
 
     def __init__(self) -> None:
         self._blocks = Blocks()
-        self.model = self.id = self.finish = ""
-        self.usage: Counts | None = None
-        self.error: ErrorObject | None = None
-        self.ended = False
+        self._finish = ""
 
     def feed(self, event: Json) -> None:
-        if isinstance(message := event.get("message"), dict):
-            self.model = string(message.get("model")) or self.model
-            self.id = string(message.get("id")) or self.id
-        self.usage = merged(self.usage, counts(event))
-        self.error = read_error(event) or self.error
-        self.finish = api.stop_reason_in(event) or self.finish
-        self.ended = self.ended or event.get("type") == api.MESSAGE_STOP
+        self._finish = api.stop_reason_in(event) or self._finish
         self._blocks.feed(event)
 
     @property
     def choices(self) -> tuple[ParsedChoice, ...]:
         parts = tuple(map(_part, self._blocks.whole))
-        return (ParsedChoice(0, parts, self.finish),) if parts or self.finish else ()
+        return (ParsedChoice(0, parts, self._finish),) if parts or self._finish else ()
 
 
 def _part(block: Json) -> Prose | ParsedCall:

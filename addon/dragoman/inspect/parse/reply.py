@@ -6,60 +6,89 @@ Raises nothing.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 
 from ...wire import messages
 from ...wire.errors import ErrorObject, read_error, unlisted
-from ...wire.json_codec import Json, NotJson, loads
+from ...wire.json_codec import Json, string
 from ...wire.reply_reader import MAX_WHOLE
 from ...wire.responses import is_event
-from ...wire.sse import is_event_stream
+from ...wire.sse import Document, is_event_stream
+from ...wire.usage import Counts, counts, merged
 from .chat import ChatReader
-from .frames import head_and_tail
+from .frames import NumberedFrame, head_and_tail
 from .messages import MessagesReader
 from .responses import ResponsesReader
-from .values import ParsedReply, Shape
+from .values import ParsedReply
 
 Reader = ChatReader | ResponsesReader | MessagesReader
-_STREAMS: dict[type[Reader], Shape] = {
-    ChatReader: "chat stream",
-    ResponsesReader: "Responses stream",
-    MessagesReader: "Messages stream",
+_APIS: dict[type[Reader], str] = {
+    ChatReader: "chat",
+    ResponsesReader: "Responses",
+    MessagesReader: "Messages",
 }
 
 
 def parse_reply(body: bytes) -> ParsedReply:
-    return _stream(body) if is_event_stream(body) else _whole(body)
+    if not is_event_stream(body):
+        return _parsed(_events_of(body), "reply")
+    looked = head_and_tail(body)
+    values = _values([*looked.head, *looked.tail])
+    return _parsed(values, "stream", frames=looked.total, skipped=looked.skipped_bytes)
 
 
-def _stream(body: bytes) -> ParsedReply:
+def _values(frames: Iterable[NumberedFrame]) -> Iterator[object]:
+    for placed in frames:
+        if placed.frame.data is not None and not placed.frame.is_done:
+            yield unlisted(placed.value)
+
+
+def _events_of(body: bytes) -> Iterator[Json]:
+    """The values by which a reply that came whole would be streamed."""
+    value = unlisted(Document(body).json) if len(body) <= MAX_WHOLE else None
+    if not isinstance(value, dict):
+        return
+    if value.get("object") == "response" or isinstance(value.get("output"), list):
+        yield {"type": "response.completed", "response": value}
+    elif messages.is_message(value):
+        yield from messages.events_of(value)
+    elif "choices" in value or read_error(value):
+        yield value
+
+
+def _parsed(
+    values: Iterable[object], form: str, *, frames: int = 0, skipped: int = 0
+) -> ParsedReply:
     """The first object shows the API."""
     reader: Reader | None = None
+    usage: Counts | None = None
     error: ErrorObject | None = None
-    looked = head_and_tail(body)
+    model = reply_id = ""
     unread = 0
-    done = False
-    for placed in (*looked.head, *looked.tail):
-        value = unlisted(placed.value)
-        if placed.frame.is_done:
-            done = True
-        elif isinstance(value, dict):
-            error = read_error(value) or error
-            reader = reader or _reader_of(value)
-            if type(reader) is type(_reader_of(value)) or isinstance(reader, MessagesReader):
-                reader.feed(value)
-        elif placed.frame.data is not None:
+    for value in values:
+        if not isinstance(value, dict):
             unread += 1
-    reply = ParsedReply(error=error)
-    if reader is not None:
-        of_reader = None if isinstance(reader, ChatReader) else reader.error
-        reply = _parsed(reader, _STREAMS[type(reader)], of_reader or error)
-    return replace(
-        reply,
-        ended=reply.ended or (done and bool(reply.shape)),
-        frames=looked.total,
-        unread=unread,
-        skipped=looked.skipped_bytes,
+            continue
+        holders = [value, value.get("response"), value.get("message")]
+        for holder in holders:
+            error = read_error(holder) or error
+            if isinstance(holder, dict):
+                model = string(holder.get("model")) or model
+                reply_id = string(holder.get("id")) or reply_id
+        usage = merged(usage, counts(value))
+        reader = reader or _reader_of(value)
+        if type(reader) is type(_reader_of(value)) or isinstance(reader, MessagesReader):
+            reader.feed(value)
+    return ParsedReply(
+        f"{_APIS[type(reader)]} {form}" if reader else "",
+        model,
+        reply_id,
+        reader.choices if reader else (),
+        usage,
+        error,
+        frames,
+        unread,
+        skipped,
     )
 
 
@@ -67,32 +96,3 @@ def _reader_of(value: Json) -> Reader:
     if messages.is_event(value):
         return MessagesReader()
     return ResponsesReader() if is_event(value) else ChatReader()
-
-
-def _parsed(reader: Reader, shape: Shape, error: ErrorObject | None) -> ParsedReply:
-    return ParsedReply(
-        shape, reader.model, reader.id, reader.choices, reader.usage, error, reader.ended
-    )
-
-
-def _whole(body: bytes) -> ParsedReply:
-    try:
-        value = unlisted(loads(body)) if len(body) <= MAX_WHOLE else None
-    except NotJson:
-        value = None
-    if not isinstance(value, dict):
-        return ParsedReply()
-    if value.get("object") == "response" or isinstance(value.get("output"), list):
-        responses = ResponsesReader()
-        responses.snapshot(value)
-        reply = _parsed(responses, "Responses reply", responses.error)
-    elif messages.is_message(value):
-        message = MessagesReader()
-        for event in messages.events_of(value):
-            message.feed(event)
-        reply = _parsed(message, "Messages reply", None)
-    else:
-        chat, error = ChatReader(), read_error(value)
-        chat.feed(value)
-        reply = _parsed(chat, "chat reply" if chat.choices or error else "", error)
-    return replace(reply, ended=True)

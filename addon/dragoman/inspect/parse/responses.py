@@ -1,21 +1,16 @@
-"""Reads a Responses reply: the events of a stream in any dialect, or one response object.
-
-Some servers send an item as deltas, some only its end, some only the last snapshot.  Items are
-kept by output index; a whole item counts before its deltas.
-"""
+"""Reads a Responses reply: its events in any dialect, by which whole replies are read as well."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from collections import defaultdict
+from typing import cast
 
 from ...bridge.envelope import open_sealed
-from ...wire.errors import ErrorObject, read_error
-from ...wire.json_codec import Json, array, dumps, objects, string
+from ...bridge.native.host_reader import HostReader, HostText, OtherEvent, Place, TextDelta
+from ...wire.json_codec import Json, dumps, string
 from ...wire.reply_reader import call_fields, finish_of
-from ...wire.responses import DELTAS, DONES, TERMINALS, TextEvents, TextKind
-from ...wire.usage import Counts, counts
-from .values import ParsedCall, ParsedChoice, Prose
+from ...wire.responses import DELTAS, DONES
+from .values import ParsedCall, ParsedChoice, Prose, ProseKind
 
 _NO_ARGUMENTS = frozenset(
     {
@@ -25,122 +20,47 @@ _NO_ARGUMENTS = frozenset(
 )
 
 
-@dataclass(slots=True)
-class _Item:
-    latest: Json = field(default_factory=dict)
-    """From the latest event that held it."""
-    whole: bool = False
-    texts: dict[tuple[TextKind, int], list[str]] = field(default_factory=dict)
-    """The texts of its parts, in pieces."""
-
-
 class ResponsesReader:
-    """Reads events, or a whole ``response``."""
+    """Reads events."""
 
     def __init__(self) -> None:
-        self._items: dict[int | str, _Item] = {}
-        self._keys: dict[str, int] = {}
-        self.model = self.id = ""
-        self.finish = ""
-        self.usage: Counts | None = None
-        self.error: ErrorObject | None = None
-        self.ended = False
+        self._host = HostReader()
+        self._texts: defaultdict[int, dict[Place, HostText]] = defaultdict(dict)
+        self._arguments: defaultdict[int, list[str]] = defaultdict(list)
+        """Both by the output index of their item."""
+        self._finish = ""
 
     def feed(self, event: Json) -> None:
-        kind = string(event.get("type"))
-        delta = event.get("delta")
-        if isinstance(delta, str) and (text := DELTAS.get(kind)):
-            self._fragments(event, text).append(delta)
-        elif kind == "error":
-            self.error = read_error(event) or self.error
-        elif kind in ("response.output_item.added", "response.output_item.done"):
-            self._item(event, whole=kind.endswith("done"))
-        elif isinstance(response := event.get("response"), dict):
-            self.snapshot(response)
-            self.ended = self.ended or kind in TERMINALS
-        elif (done := DONES.get(kind)) and (text_done := string(event.get(done.field))):
-            self._fragments(event, done)[:] = [text_done]
-
-    def snapshot(self, response: Json) -> None:
-        """A response object; its output counts for items without events."""
-        self.model = string(response.get("model")) or self.model
-        self.id = string(response.get("id")) or self.id
-        self.usage = counts(response) or self.usage
-        self.error = read_error(response) or self.error
-        self.finish = finish_of(response) or self.finish
-        for index, item in enumerate(array(response.get("output"))):
-            if isinstance(item, dict):
-                known = self._items.get(string(item.get("id")))
-                known = known or self._items.setdefault(index, _Item())
-                if not known.whole:
-                    known.latest, known.whole = item, item.get("status") != "in_progress"
+        kind = event["type"]
+        for said in self._host.read(event):
+            if isinstance(said, TextDelta):
+                self._texts[said.text.index][said.text.place] = said.text
+            elif isinstance(said, OtherEvent) and said.index is not None:
+                arguments = self._arguments[said.index]
+                if kind in DELTAS and DELTAS[kind].kind == "call":
+                    arguments.append(string(event.get("delta")))
+                elif kind in DONES and (whole := string(event.get(DONES[kind].field))):
+                    arguments[:] = [whole]
+        if isinstance(response := event.get("response"), dict):
+            self._finish = finish_of(response) or self._finish
 
     @property
     def choices(self) -> tuple[ParsedChoice, ...]:
-        parts = tuple(part for item in self._items.values() for part in _parts(item))
-        return (ParsedChoice(0, parts, self.finish),) if parts or self.finish else ()
+        indexes = sorted({*self._host.items, *self._arguments})
+        parts = tuple(part for index in indexes for part in self._parts(index))
+        return (ParsedChoice(0, parts, self._finish),) if parts or self._finish else ()
 
-    def _at(self, event: Json) -> _Item:
-        """The item of an event: by index, by id, or the latest."""
-        index, item_id = event.get("output_index"), string(event.get("item_id"))
-        if type(index) is int:
-            key: int | str = index
-        elif item_id:
-            key = self._keys.get(item_id, item_id)
-        else:
-            key = next(reversed(self._items), 0)
-        return self._items.setdefault(key, _Item())
-
-    def _fragments(self, event: Json, text: TextEvents) -> list[str]:
-        index = event.get("content_index", event.get("summary_index"))
-        key = (text.kind, index if type(index) is int else 0)
-        return self._at(event).texts.setdefault(key, [])
-
-    def _item(self, event: Json, *, whole: bool) -> None:
-        latest = event.get("item")
-        if not isinstance(latest, dict):
-            return
-        item = self._at(event if "output_index" in event else {"item_id": latest.get("id")})
-        item.latest, item.whole = latest, whole
-        index = event.get("output_index")
-        if type(index) is int:
-            self._keys[string(latest.get("id"))] = index
-
-
-def _parts(item: _Item) -> list[Prose | ParsedCall]:
-    kind = string(item.latest.get("type"))
-    if kind.endswith("_call") or any(part == "call" for part, _ in item.texts):
-        streamed = "".join(item.texts.get(("call", 0), ()))
-        return [read_call(item.latest, kind, streamed)]
-    if kind == "compaction":
-        sealed = item.latest.get("encrypted_content")
-        return [Prose("compaction", open_sealed(sealed) or "(sealed by the host)")]
-    whole = _message(item.latest) or _reasoning(item.latest) if item.whole else []
-    return [*whole] or [
-        Prose(part, "".join(texts))
-        for (part, _), texts in item.texts.items()
-        if part != "call" and any(texts)
-    ]
-
-
-def _message(item: Json) -> list[Prose]:
-    kinds: tuple[Literal["text", "refusal"], ...] = ("text", "refusal")
-    content = item.get("content")
-    if item.get("type") == "reasoning":
-        return []
-    if isinstance(content, str):
-        content = [{"text": content}]
-    found = [Prose(kind, string(part.get(kind))) for part in objects(content) for kind in kinds]
-    return [prose for prose in found if prose.text]
-
-
-def _reasoning(item: Json) -> list[Prose]:
-    """The summary, and the reasoning itself if the two differ."""
-    texts: dict[str, None] = {}
-    for parts in (objects(item.get("summary")), objects(item.get("content"))):
-        texts["\n\n".join(filter(None, (string(part.get("text")) for part in parts)))] = None
-    reasoning = "\n\n".join(filter(None, texts))
-    return [Prose("reasoning", reasoning)] if reasoning else []
+    def _parts(self, index: int) -> list[Prose | ParsedCall]:
+        item = self._host.items[index].value if index in self._host.items else {}
+        kind, arguments = string(item.get("type")), "".join(self._arguments[index])
+        if kind.endswith("_call") or arguments:
+            return [read_call(item, kind, arguments)]
+        if kind == "compaction":
+            sealed = item.get("encrypted_content")
+            return [Prose("compaction", open_sealed(sealed) or "(sealed by the host)")]
+        texts = [(each.part.text.kind, each.text) for each in self._texts[index].values()]
+        # A summary may be the reasoning itself.
+        return [Prose(cast(ProseKind, kind), text) for kind, text in dict.fromkeys(texts) if text]
 
 
 def read_call(item: Json, kind: str, streamed: str = "") -> ParsedCall:

@@ -10,15 +10,6 @@ from ...wire.usage import Counts
 
 ProseKind = Literal["reasoning", "text", "refusal", "compaction"]
 """`compaction`: a summary from which the conversation continues."""
-Shape = Literal[
-    "",
-    "chat stream",
-    "chat reply",
-    "Responses stream",
-    "Responses reply",
-    "Messages stream",
-    "Messages reply",
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,29 +38,19 @@ class ParsedChoice:
     finish: str = ""
     """The finish reason, or the status of a response."""
 
-    @property
-    def calls(self) -> tuple[ParsedCall, ...]:
-        return tuple(part for part in self.parts if isinstance(part, ParsedCall))
-
 
 @dataclass(frozen=True, slots=True)
 class ParsedReply:
-    shape: Shape = ""
-    """Empty if nothing was understood."""
+    shape: str = ""
+    """Its API and form, as ``chat stream``; empty if nothing was understood."""
     model: str = ""
     id: str = ""
     choices: tuple[ParsedChoice, ...] = ()
     usage: Counts | None = None
     error: ErrorObject | None = None
-    ended: bool = False
-    """Whether the reply has its end."""
     frames: int = 0
     """The number of a stream's frames."""
     unread: int = 0
     """Frames without a JSON object; a last one may be unfinished."""
     skipped: int = 0
     """Bytes in the middle of a large body that were not read."""
-
-    @property
-    def calls(self) -> tuple[ParsedCall, ...]:
-        return tuple(call for choice in self.choices for call in choice.calls)

@@ -116,7 +116,7 @@ class CureFlow:
             history = await in_slices(work, flow)
             request = await self._with_reasoning(flow, request, history, evidence)
         if of_messages:
-            sent = cure_messages(request, accepting, evidence)
+            sent = await in_slices(cure_messages(request, accepting, evidence), flow)
         else:
             cured = await in_slices(cure_request(request, accepting, evidence), flow)
             sent = cured.request

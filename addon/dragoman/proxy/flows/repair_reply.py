@@ -67,13 +67,11 @@ class RepairReplies:
         self._monitor = monitor
         self._cure = cure
         self._has_layer = has_layer
-        self._requests: WeakKeyDictionary[http.HTTPFlow, ReadRequest | None] = WeakKeyDictionary()
-        """What each request says, until its reply is repaired; None if the request is too large, or
+        self._requests: WeakKeyDictionary[http.HTTPFlow, tuple[object, ReadRequest | None]]
+        self._requests = WeakKeyDictionary()
+        """What each request says, until its reply is repaired, with the body it had then: another
+        addon, or the user, may have changed the body since.  None if the request is too large, or
         could not be read for a fault of ours."""
-        self._sent: WeakKeyDictionary[http.HTTPFlow, tuple[object, ReadRequest | None]]
-        self._sent = WeakKeyDictionary()
-        """Requests that were read on their way, each with the body it had then: another addon, or
-        the user, may have changed the body since."""
 
     def is_wanted(self, flow: http.HTTPFlow, settings: Settings) -> bool:
         """Whether the reply to this request, unless bridged, is to be repaired."""
@@ -102,7 +100,7 @@ class RepairReplies:
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
             request = None
-        self._sent[flow] = flow.request.raw_content, request
+        self._requests[flow] = flow.request.raw_content, request
 
     async def begin(self, flow: http.HTTPFlow, response: http.Response, settings: Settings) -> None:
         """The headers of a reply have come.  It streams, and is repaired meanwhile, or it is
@@ -113,8 +111,7 @@ class RepairReplies:
             if request is None:
                 repairs = False
             elif _streams(flow, response, request):
-                # A reply that ends with its headers is repaired whole, which then needs no tools.
-                self._requests[flow] = replace(request, tools=DeclaredTools({}))
+                del self._requests[flow]
                 try:
                     self._stream(flow, response, request, settings, keeps=keeps)
                 except Exception:
@@ -123,24 +120,24 @@ class RepairReplies:
                     self._pass_on(flow, response)
                 return
         if repairs and self.is_collected(flow, settings):
+            self._monitor.of(flow, "repair")
             self._monitor.take_stream(flow, response)
         elif media_type(response) == EVENT_STREAM:
             self._pass_on(flow, response)
 
     async def _read(self, flow: http.HTTPFlow) -> ReadRequest | None:
         """What the request says; None after a fault, or if it is too large."""
-        body, request = self._sent.pop(flow, (None, None))
-        if body is not None and body is flow.request.raw_content:
-            self._requests[flow] = request
-        elif flow not in self._requests:
-            self._requests[flow] = None
+        body, request = self._requests.get(flow, (None, None))
+        if body is None or body is not flow.request.raw_content:
+            request = None
             try:
-                self._requests[flow] = await read_request(flow.request)
+                request = await read_request(flow.request)
             except TooLarge as error:
                 self._monitor.of(flow, "watch").evidence.note("not repaired:", str(error))
             except Exception:
                 logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
-        return self._requests[flow]
+            self._requests[flow] = flow.request.raw_content, request
+        return request
 
     def _stream(
         self,
@@ -200,7 +197,6 @@ class RepairReplies:
 
     async def whole(self, flow: http.HTTPFlow, response: http.Response, settings: Settings) -> None:
         """Repair a reply that was received whole."""
-        is_received = flow in self._requests  # now, and not made by an addon or read from a file
         request, kind = await self._read(flow), media_type(response)
         del self._requests[flow]
         if request is None or not (_is_chat(flow) or kind in _KINDS):
@@ -210,7 +206,7 @@ class RepairReplies:
         policy, evidence = settings.policy, record.evidence
         try:
             body = body_of(response)
-            if is_received and _is_chat(flow) and _is_cut(body, request):
+            if record.received is response and _is_chat(flow) and _is_cut(body, request):
                 logger.error("%s: %s", name_of(flow), EARLY)
                 record.reply.add_received(body)
                 flow.response = unreachable(EARLY)

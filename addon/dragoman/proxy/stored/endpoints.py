@@ -17,7 +17,7 @@ from ...wire.json_codec import Json, dumps
 from ..error_responses import error_response, refusal
 from ..http_headers import set_event_stream
 from ..response_owner import asker_of
-from ..routes import Route
+from ..routes import Route, query_of
 from .async_store import AsyncStore
 
 logger = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class StoredEndpoints:
 
     async def _answer(self, request: http.Request, address: Route) -> http.Response:
         asker, response_id = asker_of(request), address.response_id
-        streams = request.query.get("stream") == "true"
+        streams = query_of(request).get("stream") == "true"
         plain = request.method == "GET" and not address.action and not streams
         if (running := self._running(asker, response_id)) is not None:
             if address.action == "cancel":
@@ -80,7 +80,7 @@ class StoredEndpoints:
             raise _CANNOT_CANCEL
         if address.action == "input_items":
             chain = [each async for each in self._store.chain(asker, kept.ancestors)]
-            return _json(endpoint_bodies.input_items([*chain, kept], dict(request.query)))
+            return _json(endpoint_bodies.input_items([*chain, kept], dict(query_of(request))))
         if streams:
             again = endpoint_bodies.events_after(kept, _starting_after(request))
             response = http.Response.make(200, again)
@@ -90,7 +90,7 @@ class StoredEndpoints:
 
 
 def _starting_after(request: http.Request) -> int:
-    text = request.query.get("starting_after", "-1")
+    text = query_of(request).get("starting_after", "-1")
     if not re.fullmatch(r"-1|[0-9]{1,9}", text):
         raise Refused("'starting_after' must be a sequence number.", param="starting_after")
     return int(text)
