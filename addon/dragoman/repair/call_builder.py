@@ -214,8 +214,8 @@ def _joined(deltas: list[Delta]) -> list[Delta]:
             latest[more[0]].append(more[1])
             continue
         runs.append((delta, []))
-        index, function = delta.get("index"), delta.get("function") or {}
-        if type(index) is int:
+        index, function = delta.get("index"), delta.get("function")
+        if type(index) is int and isinstance(function, dict):
             latest.pop(index, None)
             if isinstance(function.get("arguments") or "", str):
                 latest[index] = runs[-1][1]

@@ -305,7 +305,6 @@ class Scanner:
             blank = not self._text.buffer.strip()
             if whole and calls.parser is None and candidate.calls and blank:
                 self._text.buffer = ""
-                self._text.fresh = True
                 calls.commit()
             else:
                 self._refuse(candidate, candidate.why_text)
