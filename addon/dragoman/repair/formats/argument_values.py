@@ -92,11 +92,13 @@ class Damage:
         A value may quote tags in pairs.  A lone one is quoted, too, where nothing is missing: no
         tag of the call, and no argument that what follows it may be.
         """
+        whole = self.closed and not self.mended
+        if whole and "<" not in argument.text and ">" not in argument.text:
+            return False
         kind = argument.kind(self.schema, self.table)
         names = {name for name, _ in kind.members}
         made = self.table.nested and (not names or bool(names & {"array", "object"}))
         """Whether it may be made of elements."""
-        whole = self.closed and not self.mended
         unknown = argument.key not in properties(self.schema)
         if unknown and (self.mended or not (whole or is_open(self.schema))):
             return True

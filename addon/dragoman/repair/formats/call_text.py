@@ -387,11 +387,12 @@ class CallText:
     def _named(self) -> str | None:
         """The arguments as JSON, each with its name; None if that is not certain."""
         values, missing, schema = self._arguments, self._missing, self._schema
-        lone = [(each, tag) for each in values for tag in lone_tags(each.tags)]
-        ends = [pair for pair in lone if pair[1].kind is TagKind.ARGUMENT_END]
-        if len(missing) == len(ends) == 1 and not self._table.nested:
-            values = _split(values, *ends[0])
-            self._mended = True
+        if len(missing) == 1 and not self._table.nested:
+            lone = [(each, tag) for each in values for tag in lone_tags(each.tags)]
+            ends = [pair for pair in lone if pair[1].kind is TagKind.ARGUMENT_END]
+            if len(ends) == 1:
+                values = _split(values, *ends[0])
+                self._mended = True
         nameless = [each for each in values if not each.key]
         if nameless:
             if len(nameless) > 1 or len(missing) != 1 or set("<>") & set(nameless[0].text):
