@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dragoman.bridge.cure import chat_request
 from dragoman.bridge.cure.chat_history import NO_OUTPUT
 from dragoman.bridge.cure.chat_request import cure_request
-from dragoman.bridge.cure.moonshot_schema import moonshot_schema
+from dragoman.bridge.cure.moonshot_schema import TooLarge, moonshot_schema
 from dragoman.bridge.model_families import family_of
 from dragoman.notes import Evidence
 from dragoman.wire.json_codec import dumps, loads
@@ -234,16 +234,21 @@ def test_schemas_of_tools_and_of_answers_are_rewritten_for_moonshot() -> None:
     assert cure(USER, model=DEEPSEEK, tools=tools).notes == ()
 
 
-def test_a_fault_in_one_schema_leaves_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("fault", "what"), [(KeyError, "odd"), (TooLarge, "large")])
+def test_a_fault_in_one_schema_leaves_it_alone(
+    fault: type[Exception], what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def faulty(schema: Json) -> Any:
-        return moonshot_schema(schema) if "odd" not in schema else schema["none"]
+        if "faulty" in schema:
+            raise fault
+        return moonshot_schema(schema)
 
     monkeypatch.setattr(chat_request, "moonshot_schema", faulty)
-    odd = {"function": {"name": "odd", "parameters": {"odd": 1}}}
-    made = cured({"messages": [USER], "tools": [odd, {"function": SCHEMA}]}, family_of(KIMI))
-    assert made.request["tools"][0] is odd
+    tool = {"function": {"name": "run", "parameters": {"faulty": 1}}}
+    made = cured({"messages": [USER], "tools": [tool, {"function": SCHEMA}]}, family_of(KIMI))
+    assert made.request["tools"][0] is tool
     assert refusals(made.request["tools"][1]["function"]["parameters"]) == []
-    assert ("left as it is", "the odd schema of tool odd") in made.notes
+    assert ("left as it is", f"the {what} schema of tool run") in made.notes
 
 
 def test_calls_of_kimi_k2_have_ids_that_hold_their_names() -> None:

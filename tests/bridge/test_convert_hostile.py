@@ -14,7 +14,11 @@ from dragoman.notes import Evidence
 from dragoman.wire.json_codec import MAX_NESTING, NotJson, dumps, loads
 from tests.counting import calls_of
 from tests.fuzz.mutants import Node, chosen, mutants, nested, requests, wrong_values_in_turn
-from tests.fuzz.promises import a_reply_can_answer, a_request_is_converted_or_refused
+from tests.fuzz.promises import (
+    a_reply_can_answer,
+    a_request_is_converted_or_refused,
+    an_input_that_is_kept_can_be_listed,
+)
 
 from .converting import Json, call, convert, function, output, user
 
@@ -109,6 +113,7 @@ def _try_wrong_values(node: Node, values: list[Any]) -> None:
             conversion = a_request_is_converted_or_refused(body)
             if conversion is not None:
                 a_reply_can_answer(conversion)
+                an_input_that_is_kept_can_be_listed(body)
         except Exception as error:
             raise AssertionError(f"{str(wrong)[:50]} at {node}") from error
 

@@ -10,6 +10,7 @@ import pytest
 
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.notes import Evidence
+from dragoman.wire.chat_end import EARLY
 from dragoman.wire.sse import Frame, FrameSplitter
 
 from .dialects import EVERY_DIALECT
@@ -195,7 +196,7 @@ def test_reasoning_alone_and_done_is_a_turn_that_was_cut(
     values: list[Any], dialect: Dialect
 ) -> None:
     got = run(values, dialect)
-    assert got.response["error"]["code"] == "server_error"
+    assert got.response["error"] == {"code": "server_error", "message": EARLY}
     assert [item["status"] for item in got.output] == ["incomplete"] * len(got.output)
     assert run([*values, *ended()], dialect).types[-1] == "response.completed"
 

@@ -30,6 +30,7 @@ from .replying import (
     sse,
     text,
     texts,
+    thoughts,
     turn,
 )
 
@@ -142,15 +143,16 @@ def test_a_limit_ends_text_and_reasoning_and_calls_that_are_whole(
 def test_what_waits_behind_a_call_that_a_limit_cuts_is_told(dialect: Dialect) -> None:
     values = [
         calls(call(0, '{"a', name="echo")),
+        chunk({"reasoning": "Hm"}),
         text("later"),
         calls(call(1, "{}", name="weather"), call(2, '{"b', name="apply")),
         calls(call(3, '{"commands":["ls"]}', name="shell"), call(4, "{", name="shell")),
     ]
     got = run([*values, *ended("length")], dialect)
     assert [item["status"] for item in got.output] == [
-        *("incomplete", "completed", "completed", "incomplete", "completed")
+        *("incomplete", "completed", "completed", "completed", "incomplete", "completed")
     ]
-    assert texts(got) == ["later"]
+    assert (thoughts(got), texts(got)) == (["Hm"], ["later"])
     assert "left open call of echo that was cut" in got.noted
     assert "left open call of apply that was cut" in got.noted
     assert "dropped call of shell that was cut" in got.noted

@@ -398,13 +398,13 @@ def test_ids_of_calls_are_new_in_the_conversation() -> None:
 def test_nothing_waits_but_what_may_be_a_call() -> None:
     stage = stage_for(tools_of(REQUEST, "messages"), Policy(), Evidence(), 7)
     came, left = [], []
-    for each in events([("thinking", ["Hm", "."]), ("text", ["\n", "So", " <", "b>", "."])]):
+    for each in events([("thinking", ["Hm", "."]), ("text", ["\n", "So", " <", "b>", "."]), OTHER]):
         frame = Frame(event(each))
         came.append(frame.raw)
         left.append([sent.raw for sent in stage.feed(frame)])
     counts = [len(sent) for sent in left]
     # A block waits for its first word, and a marker's beginning for what follows.
-    assert counts == [1, 0, 2, 1, 1, 1, 0, 0, 3, 0, 2, 1, 1, 1, 1]
+    assert counts == [1, 0, 2, 1, 1, 1, 0, 0, 3, 0, 2, 1, 1, 1, 1, 1, 1, 1]
     assert [raw for sent in left for raw in sent] == came
 
 
@@ -461,17 +461,21 @@ def test_an_answer_that_is_to_be_json_is_no_call() -> None:
     assert repaired(body, REQUEST | {"model": "x"} | form) == body
 
 
-def test_blocks_without_end_need_no_memory() -> None:
+BLOCKS = events([("text", ["Well. "])] * 500)[1:-2]
+
+
+@pytest.mark.parametrize("many", [BLOCKS, BLOCKS[1:2] * 1500], ids=["blocks", "one text"])
+def test_what_has_no_end_needs_no_memory(many: list[Json]) -> None:
     stage = stage_for(tools_of(REQUEST, "messages"), Policy(), Evidence(), 7)
-    many = b"".join(event(each) for each in events([("text", ["Well. "])] * 500)[1:-2])
     pipeline = RepairPipeline(stage, Evidence())
+    data = b"".join(map(event, many))
     for _ in range(10):
-        pipeline.feed(many)
+        pipeline.feed(data)
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]
         for _ in range(10):
-            pipeline.feed(many)
+            pipeline.feed(data)
         assert tracemalloc.get_traced_memory()[0] - before < 64 * 1024
     finally:
         tracemalloc.stop()
@@ -488,5 +492,7 @@ def test_frames_that_say_nothing_wait_up_to_a_limit() -> None:
     for said in ([], [half[2] | {"delta": {"type": "text_delta", "text": K2}}]):
         stage = stage_for(tools_of(REQUEST, "messages"), Policy(), Evidence(), 7)
         pipeline = RepairPipeline(stage, Evidence())
-        sent = pipeline.feed(b"".join(map(event, [*half[:2], *said, half[2]])) + pings)
+        came = b"".join(map(event, [*half[:2], *said, half[2]])) + pings
+        sent = pipeline.feed(came)
         assert sent.count(b"event: ping") > MAX_WAITING
+        assert said or sent == came

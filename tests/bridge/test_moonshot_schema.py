@@ -99,6 +99,14 @@ def test_what_moonshot_takes_is_left_alone(schema: dict[str, Any]) -> None:
             {**having(a=TEXT), "patternProperties": {"^z": NULL}, "additionalProperties": False},
             having(a=TEXT),
         ),
+        (
+            {**having(a=TEXT), "additionalProperties": {"enum": ["x"]}},
+            {**having(a=TEXT), "additionalProperties": {**TEXT, "enum": ["x"]}},
+        ),
+        (
+            {**having(a={"const": 1}), "additionalProperties": {}},
+            {**having(a={"type": "integer", "const": 1}), "additionalProperties": True},
+        ),
         ({"properties": {"a": TEXT}}, having(a=TEXT)),
         (
             {**having(**{"$ref": TEXT, "a": TEXT}), "required": ["$ref", "a"]},

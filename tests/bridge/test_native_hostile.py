@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 
 from dragoman.bridge.native.host_reader import HostReader
+from dragoman.bridge.native.native_repair import MAX_DEFERRED, MAX_WAITING_BYTES
+from dragoman.notes import Evidence
+from dragoman.wire.sse import encode_chunk
 from tests.counting import calls_of
 
 from .hosts import HOSTS
 from .test_reply_repair import repaired as repaired_whole
-from .test_responses_repair import SECTION, cut, repaired
+from .test_responses_repair import SECTION, cut, repaired, stage
 
 ODD = ("null", "true", "-1", "1", "1e400", "2" + "0" * 70, '""', '"message"', "[]", "[1]", "{}")
 KINDS = ('"response.output_text.delta"', '"response.output_item.added"', '"response.completed"')
@@ -88,3 +91,32 @@ def test_an_item_of_an_odd_type_is_copied(kind: str, *, leaked_first: bool) -> N
     out = repaired(b"".join(b"data: %b\n\n" % json.dumps(event).encode() for event in events))
     assert b'"call_id":"functions.bash:0"' in out
     assert out.replace(b" ", b"").count(b'"more":1') >= 2
+
+
+@pytest.mark.parametrize("before", [[], [SECTION]], ids=["first", "after a call"])
+@pytest.mark.parametrize(("count", "size"), [(MAX_DEFERRED + 1, 1), (8, MAX_WAITING_BYTES // 8)])
+def test_what_waits_for_half_a_call_is_bounded(before: list[str], count: int, size: int) -> None:
+    events = HOSTS[0].events([("text", [*before, "<|tool_call_begin|>functions.ba"])])
+    *begun, half = events[: 5 + len(before)]
+    evidence = Evidence()
+    repair = stage(evidence=evidence)
+    for event in [*begun, half, *[{**half, "output_index": 1, "delta": "x" * size}] * count]:
+        repair.feed(encode_chunk(event))
+    assert "gave up repair too much to hold back" in evidence.lines()
+
+
+@pytest.mark.parametrize("before", [[], [SECTION]], ids=["clean", "after a call"])
+def test_a_reply_that_is_too_long_passes_or_after_a_change_ends_with_an_error(
+    before: list[str],
+) -> None:
+    *begun, half = HOSTS[0].events([("text", [*before, "Well."])])[: 5 + len(before)]
+    repair = stage(evidence=(evidence := Evidence()))
+    frames = [encode_chunk(event) for event in begun]
+    frames += [encode_chunk({**half, "delta": "word " * (MAX_WAITING_BYTES // 50)})] * 12
+    sent = [repair.feed(frame) for frame in frames]
+    assert "gave up repair a reply that is too long" in evidence.lines()
+    if before:
+        assert sent.pop() == [] and b"too long" in [out for each in sent for out in each][-1].raw
+    else:
+        assert sent == [[frame] for frame in frames]
+    assert repair.close() == []

@@ -191,9 +191,17 @@ def test_events_without_id_and_index_are_of_the_latest_item(size: int) -> None:
         for name in ("item_id", "output_index", "content_index"):
             if "item" not in event:
                 event.pop(name, None)
-    out = repaired(written(events))
+    out = repaired(written([event for event in events if "part" not in event]))
     assert output_of(out) == [text("Here."), CALLED, text("Done.")]
+    assert {event.get("content_index", 0) for event in read(out)} == {0}
     assert b"<|" not in out
+
+
+def test_thoughts_that_were_changed_do_not_have_the_hosts_sealed_form() -> None:
+    events = OPENAI.events([("reasoning", cut(f"Hm.{SECTION}So.", 9))])
+    done = next(event for event in events if event["type"] == "response.output_item.done")
+    done["item"]["encrypted_content"] = "sealed"
+    assert b"sealed" not in repaired(written(events))
 
 
 def test_a_refusal_is_not_read() -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from dragoman.bridge.reply.custom_input import CustomInputReader
+from dragoman.bridge.turn_context import Tool
+
+from .replying import call, calls, ended, run, turn
 
 PATCH = '*** Begin Patch\n*** Update File: a "b".py\n@@\n-x = "\\n"\n+<EOF>\n*** End Patch'
 HEREDOC = f"apply_patch <<'EOF'\n{PATCH}\nEOF\n"
@@ -76,3 +80,12 @@ def test_a_patch_is_passed_on_as_it_comes() -> None:
     reader = CustomInputReader(patch=True)
     assert reader.feed('{"input": "*** Begin Patch') == "*** Begin Patch"
     assert reader.feed("\\n*** End") == "\n*** End"
+
+
+def test_a_call_of_codexs_custom_tool_has_the_patch_alone() -> None:
+    patch = "*** Begin Patch\n*** Delete File: a\n*** End Patch\n"
+    arguments = json.dumps({"command": ["bash", "-lc", f"apply_patch <<'EOF'\n{patch}EOF\n"]})
+    asked = replace(turn(), tools={"apply_patch": Tool("custom", "apply_patch")})
+    got = run([calls(call(0, arguments, name="apply_patch")), *ended("tool_calls")], turn_=asked)
+    (item,) = got.output
+    assert (item["type"], item["input"]) == ("custom_tool_call", patch)

@@ -65,10 +65,12 @@ def test_calls_and_their_outputs_get_the_ids_of_the_family(model: str, ids: list
     assert renamed(model, [*TURNS, call("call_d"), output("call_d")])[: len(ids)] == ids
 
 
-def test_an_odd_id_stays() -> None:
+def test_an_odd_id_stays_and_so_does_that_of_an_odd_type() -> None:
     odd: list[Any] = [["call_a"], {}, 1, None]
     items = [call("call_a"), *({**output("call_a"), "call_id": each} for each in odd)]
     assert renamed("kimi-k2.7", items) == ["functions.bash:0", *odd]
+    items = [{**output("call_a"), "type": each} for each in odd]
+    assert renamed("kimi-k2.7", items) == ["call_a"] * 4
 
 
 def test_what_needs_no_other_ids_is_the_same_object() -> None:

@@ -117,6 +117,7 @@ def test_what_else_a_result_says_is_told_beside_its_image() -> None:
         json.dumps({"content": [TEXT]}),
         json.dumps({"type": "image", "url": "https://example.invalid/a.png"}),
         json.dumps([{"type": "doc", "content": [{"type": "image", "data": 1}]}]),
+        json.dumps([{"type": "x", "b64_json": "A" + " " * 60_000 + "!"}]),
         "[image",
         '{"image": ' * 200,
         "data:image/png;base64,é",

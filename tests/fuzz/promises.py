@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from dragoman.bridge.reply.converter import ReplyConverter
@@ -19,8 +20,10 @@ from dragoman.notes import Evidence, TurnFacts
 from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
+from dragoman.stored.endpoint_bodies import input_items
+from dragoman.stored.stored_response import StoredResponse, resolved_items
 from dragoman.wire.errors import Refused, error_json, http_error
-from dragoman.wire.json_codec import dumps, loads
+from dragoman.wire.json_codec import NotJson, dumps, loads
 from dragoman.wire.sse import Frame, FrameSplitter
 from tests.bridge.converting import convert
 from tests.bridge.replying import checked, feed, feed_body
@@ -52,6 +55,15 @@ def split(data: bytes, cuts: Iterable[int] = ()) -> list[bytes]:
 
 
 # The request
+
+
+def an_input_that_is_kept_can_be_listed(body: Any) -> None:
+    """That of a request that was converted."""
+    with suppress(NotJson):  # then it is not kept
+        items = dumps(resolved_items(body.get("input"), {}))
+        kept = StoredResponse({"id": f"resp_{0:032x}", "output": []}, {}, items)
+        listed = loads(dumps(input_items([kept], {})))["data"]
+        assert all(isinstance(item["id"], str) for item in listed)
 
 
 def a_request_is_converted_or_refused(body: Any, unsupported: Any = "drop") -> Conversion | None:

@@ -96,7 +96,7 @@ def _read(pieces: Iterable[ScanEvent]) -> tuple[str, list[list[object]]]:
     calls: list[list[object]] = []
     for piece in pieces:
         match piece:
-            case Text(_, more, _):
+            case Text(text=more):
                 text += more
             case CallStart():
                 calls.append([piece, "", None])

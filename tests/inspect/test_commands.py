@@ -11,7 +11,6 @@ from mitmproxy.addons import view
 from mitmproxy.test import taddons, tflow
 
 from dragoman.inspect.stats import Stats
-from dragoman.notes import Evidence
 from dragoman.proxy.observe.commands import Commands
 from dragoman.proxy.observe.recorder import FlowRecorder
 from fixtures.server import FOLDER
@@ -29,7 +28,7 @@ def recorded(limit: int = 1 << 20) -> http.HTTPFlow:
     request["messages"].append({"role": "user", "content": f"My key is {KEY}."})
     flow.request.content = json.dumps(request).encode()
     flow.request.headers["authorization"] = f"Bearer {KEY}"
-    record = FlowRecorder(flow, "repair", evidence=Evidence(), keep=limit)
+    record = FlowRecorder(flow, "repair", keep=limit)
     record.streamed = True
     record.reply.add((FIXTURE / "upstream.sse").read_bytes(), (FIXTURE / "chat.sse").read_bytes())
     record.end(flow)

@@ -11,7 +11,6 @@ from mitmproxy.test import tflow
 
 from dragoman.inspect.exchange import Exchange
 from dragoman.inspect.outcome import RUNNING, Outcome
-from dragoman.notes import Evidence
 from dragoman.proxy.observe.recorder import (
     KEY,
     ClientRequest,
@@ -38,7 +37,9 @@ def read(flow: http.HTTPFlow) -> Exchange:
 
 def recorded(flow: http.HTTPFlow, client_request: ClientRequest | None) -> FlowRecorder:
     job = "bridge" if client_request else "repair"
-    record = FlowRecorder(flow, job, evidence=Evidence(), keep=20, client_request=client_request)
+    record = FlowRecorder(flow, job, keep=20)
+    record.client_request = client_request
+    flow.metadata[KEY] = record.begun()
     record.evidence.note("dropped", "tool x")
     record.evidence.request_left()
     record.evidence.call("bash", "dsml", "plain name")

@@ -91,11 +91,12 @@ def test_flows_are_counted_by_what_came_of_them() -> None:
     count(stats, Outcome("cut", "max tokens"), notes={"dropped": 1})
     count(stats, EMPTY)
     count(stats, notes={"dropped": 1})  # a stray marker
+    count(stats, notes={"left out": 1})  # a call that was sent natively, too
     count(stats, notes={"left as text": 1})
     count(stats, notes={"dropped": 1}, job="bridge")  # a tool that no chat host has
     told = table(stats)
-    assert (told["flows"], told["streams"], told["whole replies"]) == ("10", "9", "1")
-    assert (told["clean"], told["repaired"], told["failed"]) == ("3", "2", "2")
+    assert (told["flows"], told["streams"], told["whole replies"]) == ("11", "10", "1")
+    assert (told["clean"], told["repaired"], told["failed"]) == ("3", "3", "2")
     assert told["cut off"] == told["no answer, no call"] == "1"
     assert (told["bridged"], told["calls repaired"]) == ("2", "2")
     assert told["call read from: kimi_k2, native id"] == "2"

@@ -194,9 +194,12 @@ def test_a_compressed_stream_that_passes_is_read_as_what_it_says(
     options = ("dragoman_repair=off", "dragoman_bridge=off")
     saved = Saved(plain_upstream, tmp_path, *(word for each in options for word in ("--set", each)))
     assert saved.chat.ask("packed", path="/v1/responses", request=RESPONSES).body == packed.body
-    (flow,) = saved.flows()
+    saved.chat.ask("packed", ";abort=900;cut=bytes:100", path="/v1/responses", request=RESPONSES)
+    flow, broken = saved.flows()
     assert flow.comment.startswith("✓ 1 call bash · passed · ")
     assert exchanged(flow).client_reply == exchanged(flow).upstream_reply == body
+    assert broken.comment.startswith("✗ connection broken")
+    assert body.startswith(exchanged(broken).client_reply) and exchanged(broken).client_reply
 
 
 @pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions"])

@@ -251,7 +251,7 @@ def test_a_client_that_asked_for_no_stream_hears_no_comments(start: Callable[...
 
 
 def record() -> FlowRecorder:
-    return FlowRecorder(tflow.tflow(), "bridge", evidence=Evidence(), keep=0)
+    return FlowRecorder(tflow.tflow(), "bridge", keep=0)
 
 
 def repair() -> ChatRepair:

@@ -151,6 +151,7 @@ HEADERS = {
     "an encoding that is none": ("content-encoding", "\x7f\x01"),
     "identity": ("content-encoding", "identity"),
     "cookies": ("set-cookie", "a=b; " * 1000),
+    "for Dragoman": ("x-dragoman-dialect", "codex"),
 }
 
 

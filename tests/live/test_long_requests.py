@@ -13,10 +13,11 @@ import pytest
 from dragoman.wire.request_bounds import MAX_BODY, MAX_ITEMS
 from fixtures.server import Upstream
 from tests.live.chat import fixture_bytes
-from tests.live.mitmdump import Mitmdump
+from tests.live.mitmdump import ADDON, ROOT, Mitmdump
 from tests.live.responses import REQUEST, Bridge
 
 GetMitmdump = Callable[..., Mitmdump]
+STEPS = ROOT / "tests" / "live" / "steps.py"
 MESSAGE = {"role": "user", "content": "x"}
 TOOL = {"type": "function", "name": "bash", "parameters": {}}
 
@@ -68,3 +69,18 @@ def test_what_is_not_converted_passes_as_it_came_and_unread(
     assert exchange.reply.body == fixture_bytes("kimi_bare_call")
     proxy.wait_for_log(f"not cured: .*{says}")
     proxy.wait_for_log(f"not repaired: .*{says}")
+
+
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions", "/v1/messages"])
+def test_others_run_while_a_long_request_is_converted_or_cured(
+    plain_upstream: Upstream, mitmdump: GetMitmdump, path: str
+) -> None:
+    arguments = ("--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all")
+    proxy = mitmdump(*arguments, scripts=(ADDON, STEPS))
+    request = {"model": "kimi-k2.6", "stream": True}
+    request |= {"input" if path == "/v1/responses" else "messages": [MESSAGE] * 200}
+    version = ("anthropic-version", "2023-06-01")
+    bridge = Bridge(plain_upstream, proxy)
+    (sent,) = bridge.ask("clean_text", json.dumps(request).encode(), version, path=path).sent
+    assert len(sent.json["messages"]) == 200
+    assert proxy.log.count("others run now") >= 200

@@ -35,7 +35,7 @@ def bridge_stream(*, waits: bool, breaks: bool = False) -> BridgeStream:
         created_at=1,
         clock=lambda: 2.0,
     )
-    record = FlowRecorder(tflow.tflow(resp=True), "bridge", evidence=Evidence(), keep=1000)
+    record = FlowRecorder(tflow.tflow(resp=True), "bridge", keep=1000)
     context = ReplyContext("", record, heartbeat=1, waits=waits, breaks=breaks)
     return BridgeStream(reply, None, context, keeps=True)
 

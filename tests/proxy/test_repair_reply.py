@@ -10,7 +10,6 @@ import weakref
 import pytest
 from mitmproxy.test import tflow
 
-from dragoman.notes import Evidence
 from dragoman.proxy.content_decoding import decoder_for
 from dragoman.proxy.flows.live_stream import ReplyContext
 from dragoman.proxy.flows.repair_reply import RepairStream, new_second
@@ -23,7 +22,7 @@ from tests.repair.turns import REQUEST
 
 
 def test_an_ended_stream_lets_go_of_the_declared_tools_without_a_collection() -> None:
-    record = FlowRecorder(tflow.tflow(resp=True), "repair", evidence=Evidence(), keep=1000)
+    record = FlowRecorder(tflow.tflow(resp=True), "repair", keep=1000)
     tools = DeclaredTools.of_request(REQUEST)
     known = weakref.ref(tools)
     stream = RepairStream(
@@ -52,7 +51,7 @@ def test_what_is_decoded_after_the_end_of_a_turn_waits_with_it() -> None:
     last = sse([chunk({}, "tool_calls")])
     begin, end = last.split(b"data: [DONE]")
     body = sse(list(map(chunk, deltas)), done=False) + begin, b"data: [DONE]" + end
-    record = FlowRecorder(tflow.tflow(resp=True), "repair", evidence=Evidence(), keep=1000)
+    record = FlowRecorder(tflow.tflow(resp=True), "repair", keep=1000)
     stream = RepairStream(
         ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), record.evidence, 1),
         ReplyContext("a flow", record, decoder_for("gzip")),

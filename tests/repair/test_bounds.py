@@ -100,7 +100,11 @@ def calling(number: int, **fields: object) -> Frame:
     return Frame(sse([chunk({"tool_calls": [call]})], done=False))
 
 
-@pytest.mark.parametrize("fields", [{}, {"index": 0}, {"function": {}}], ids=["", "one", "none"])
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"index": 0}, {"function": {}}, {"id": "", "function": {"arguments": "1"}}],
+    ids=["", "one", "none", "nameless"],
+)
 def test_what_is_known_of_native_calls_has_a_bound(
     fields: dict[str, object],
 ) -> None:

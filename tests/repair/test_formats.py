@@ -93,7 +93,7 @@ class ToyParser:
         end -= 0 if marker or self._ended else MARKERS.unfinished(self.rest)
         said, self.rest = self.rest[:end], self.rest[end:]
         if self._thinks and said:
-            self._events.append(Text(self._offset, said, kind="reasoning"))
+            self._events.append(Text(said, self._offset, kind="reasoning"))
             self._offset += len(said)
         elif self._key and said:
             self._events.append(Arguments(self._read(said)))

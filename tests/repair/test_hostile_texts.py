@@ -106,6 +106,24 @@ def test_three_times_the_text_takes_little_more_work(what: str) -> None:
     assert more - less < 20_000, "a call for 40 characters"
 
 
+HARD = {
+    "a header of Kimi's": ("<|tool_call_begin|>a" + ":" * 60 + "!", "kimi-k2.5"),
+    "attributes": ("<tool_calls><invoke " + "aaaaaa=" * 200 + "!<", "minimax-m2"),
+    "blanks in an attribute": ("]<]minimax[>[<invoke name=" + " " * 3000 + "!", "minimax-m3"),
+    "recipients": ("<|channel|>commentary " + "to=functions.a " * 200 + "!", "gpt-oss-120b"),
+    "blanks before a member": ("<tool_call>{" + " " * 60_000 + "!", "qwen2.5"),
+}
+"""What is hard for a regular expression that goes back."""
+
+
+@pytest.mark.parametrize("what", HARD)
+def test_a_text_that_is_nearly_a_call_is_text_after_little_work(what: str) -> None:
+    text, model = HARD[what]
+    found = read(_repaired([text[:9], text[9:]], model))
+    assert (found.calls, found.content[-60:]) == ([], text[-60:])
+    assert _python_calls([text[:9], text[9:]], model) < 10_000
+
+
 @pytest.mark.parametrize("joined", [False, True], ids=["in deltas", "in one event"])
 def test_after_many_markers_in_vain_those_of_the_format_are_text_on_record(joined: bool) -> None:
     opener, evidence = "<|tool_call_begin|>z! ", Evidence()

@@ -55,6 +55,16 @@ def test_a_section_in_reasoning_reads_the_same_at_any_cut(data: st.DataObject, a
     assert (message["reasoning"], message["content"] or "") == ("Hm.", text)
 
 
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_damaged_call_in_a_thought_is_no_answer(field: str) -> None:
+    thought = 'Hm. <invoke name="bash"><parameter name="command">ls'
+    for thoughts in ([thought], list(thought)):
+        for answer in (["So."], list("So.")):
+            deltas = [{field: text} for text in thoughts] + [{"content": text} for text in answer]
+            out = read(repair(sse([*map(chunk, deltas), chunk({}, "stop")]), REQUEST))
+            assert (out.reasoning, out.content, out.calls) == (thought, "So.", [])
+
+
 @pytest.mark.parametrize("stray", [SB + SE, SE, CE, AB + "! ", f"{SB} {SE}"])
 @pytest.mark.parametrize("field", FIELDS)
 def test_without_a_call_nothing_moves(stray: str, field: str) -> None:

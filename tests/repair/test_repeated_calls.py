@@ -15,6 +15,8 @@ from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
+from dragoman.wire.sse import Frame
+from tests.counting import calls_of
 from tests.repair.formats.turns import REQUEST
 from tests.repair.streams import NOW, chunk, read, repair, repair_whole, sse
 
@@ -151,6 +153,15 @@ def test_a_native_call_whose_name_comes_late_or_in_pieces_is_known_too() -> None
             assert out.count(b"git push") == 1
 
 
+def test_held_arguments_that_are_no_text_leave_as_they_came() -> None:
+    more = [{"index": 0, "function": {"arguments": each}} for each in ({"a": 1}, "1", [2])]
+    calls = [{"tool_calls": [each]} for each in (native(0, ""), *more)]
+    chunks = [chunk(delta) for delta in ({"content": leaked(PUSH)}, *calls)]
+    out = repair(sse([*chunks, chunk({}, "stop")]), REQUEST)
+    places = [out.index(each) for each in (b'"arguments":{"a":1}', b'"1"', b'"arguments":[2]')]
+    assert places == sorted(places)
+
+
 def test_mixed_deltas_of_both_kinds_are_known_too() -> None:
     text = list(leaked(PUSH))
     parts = [native(0, ""), *({"index": 0, "function": {"arguments": c}} for c in PUSH)]
@@ -219,6 +230,17 @@ def test_a_fault_while_a_call_is_held_breaks_the_reply_off() -> None:
     assert pipeline.broken
 
 
+def test_a_call_that_ends_is_compared_alone() -> None:
+    deltas = [{"content": leaked(PUSH)}] * 40
+    deltas += [{"tool_calls": [native(at, '{"a":')]} for at in range(200)]
+    stage = ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
+    frames = [Frame(sse([chunk(delta)], done=False)) for delta in deltas]
+    assert sum(len(stage.feed(frame)) > 0 for frame in frames) == 40
+    last = {"index": 199, "function": {"arguments": "1}"}}
+    end = Frame(sse([chunk({"tool_calls": [last]})], done=False))
+    assert calls_of(lambda: stage.feed(end)) < 2_000
+
+
 def test_what_is_compared_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     def calls(turn: list[tuple[str, str]]) -> int:
         chunks = [chunk(delta) for delta in deltas_of(turn, 1000)]
@@ -227,6 +249,9 @@ def test_what_is_compared_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     both = [("leaked", PUSH), ("native", PUSH)]
     monkeypatch.setattr(repeated_calls, "MAX_KEPT", 2 * len(PUSH))
     assert (calls(both), calls([*both, ("native", PULL), ("leaked", PULL)])) == (1, 3)
+    monkeypatch.undo()
+    monkeypatch.setattr(repeated_calls, "MAX_HELD", 100)
+    assert (calls(both), calls([("native", PUSH), ("leaked", PUSH)])) == (2, 2)
     monkeypatch.undo()
     monkeypatch.setattr(repeated_calls, "MAX_CALLS", 2)
     assert (calls(both), calls([*both, ("native", PULL), ("leaked", PULL)])) == (1, 3)

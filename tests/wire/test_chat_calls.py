@@ -188,6 +188,16 @@ def test_the_same_id_twice_is_two_calls_with_two_ids() -> None:
     assert ids[0] != ids[1]
 
 
+def test_calls_of_one_function_that_share_an_id_and_have_no_index_are_two() -> None:
+    values = []
+    for command in ("ls", "pwd"):
+        values.append(calls(call(None, "", name="echo", call_id="c")))
+        values += [calls(call(None, piece)) for piece in ('{"command": "', command, '"}')]
+    got = run([*values, *ended("tool_calls")])
+    commands = [json.loads(item["arguments"])["command"] for item in got.output]
+    assert commands == ["ls", "pwd"]
+
+
 @pytest.mark.parametrize("name", [None, "", " ", "\n"])
 @pytest.mark.parametrize("arguments", [A, "{", ""])
 @pytest.mark.parametrize("end", [[], ended("tool_calls"), ended("stop")])

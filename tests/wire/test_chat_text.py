@@ -71,6 +71,8 @@ def test_every_text_is_a_token_for_the_headline(name: str) -> None:
 def test_a_text_is_put_back_where_it_stood() -> None:
     assert written(DETAILS, "new", [SECRET, TEXT]) == [TEXT | {"text": "new"}]
     assert written(DETAILS, "new", [SUMMARY]) == [SUMMARY | {"summary": "new"}]
-    assert written(DETAILS, "new", [SECRET]) == []
+    for other in ([SECRET], None):
+        assert written(DETAILS, "new", other) == [{"type": "reasoning.text", "text": "new"}]
+    assert written("content", "new", [{"type": "image"}]) == [{"type": "text", "text": "new"}]
     assert without_text(DETAILS, [SECRET, TEXT, SUMMARY]) == [SECRET]
     assert written("reasoning", "new", "old") == "new"

@@ -67,7 +67,7 @@ _OUTCOMES: dict[OutcomeLabel, str] = {
     "unread": "no reply of an LLM",
 }
 """The outcomes that the table lists, and their names there."""
-_CHANGES = frozenset({"dropped", "took out", "joined", "added finish_reason"})
+_CHANGES = frozenset({"dropped", "left out", "took out", "joined", "added finish_reason"})
 """What repair notes of a reply that it changed without making a call."""
 
 

@@ -59,6 +59,10 @@ class CallBuilder:
         """How many ids and indexes are known."""
         return len(self._native) + len(self._ids)
 
+    def knows(self, index: int) -> bool:
+        """Whether the upstream has begun a call of this index."""
+        return index in self._native
+
     def native_index(self, index: int) -> int:
         """The index the client sees for a call that the upstream numbered `index`: that
         very one, unless repair made calls before it, or it was made to `renumber`."""
@@ -191,27 +195,29 @@ def more_arguments(index: int, text: str) -> Delta:
     return {"index": index, "function": {"arguments": text}}
 
 
-def only_arguments(delta: Delta) -> tuple[Any, Any] | None:
+def only_arguments(delta: Delta) -> tuple[int, str] | None:
     """The index and the arguments of a delta that has nothing else; None for any other."""
-    function = delta.get("function")
-    if not (delta.keys() == {"index", "function"} and isinstance(function, dict)):
-        return None
-    return (delta["index"], function["arguments"]) if function.keys() == {"arguments"} else None
+    index, function = delta.get("index"), delta.get("function")
+    alone = len(delta) == 2 and isinstance(function, dict) and len(function) == 1
+    text = function.get("arguments") if alone and isinstance(function, dict) else None
+    return (index, text) if type(index) is int and isinstance(text, str) else None
 
 
 def _joined(deltas: list[Delta]) -> list[Delta]:
     """The deltas, but arguments alone are in the latest delta of their index before them."""
     runs: list[tuple[Delta, list[str]]] = []
     latest: dict[int, list[str]] = {}
-    """What is joined with the latest delta of an index."""
+    """What is joined with the latest delta of an index, unless its arguments are no text."""
     for delta in deltas:
-        index, more = delta.get("index"), only_arguments(delta)
-        if more is not None and isinstance(index, int) and index in latest:
-            latest[index].append(more[1])
+        if (more := only_arguments(delta)) is not None and more[0] in latest:
+            latest[more[0]].append(more[1])
             continue
         runs.append((delta, []))
-        if isinstance(index, int) and delta.get("function"):
-            latest[index] = runs[-1][1]
+        index, function = delta.get("index"), delta.get("function") or {}
+        if type(index) is int:
+            latest.pop(index, None)
+            if isinstance(function.get("arguments") or "", str):
+                latest[index] = runs[-1][1]
     return [_with_more(first, others) if others else first for first, others in runs]
 
 

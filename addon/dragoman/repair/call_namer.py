@@ -10,7 +10,6 @@ from .formats.protocol import LeakFormat
 
 NAMELESS_LIMIT = 1024 * 1024
 """Characters of arguments held until the tool of a call without a name is known."""
-"""The form of a header that names no tool, where the call is kept all the same."""
 
 
 class CallNamer:

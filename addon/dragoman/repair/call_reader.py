@@ -256,7 +256,8 @@ class CallReader:
             return Outcome.REFUSED
         if marker is None:
             return Outcome.WAITS
-        return marker if marker.opens_call else Outcome.REFUSED
+        continues = marker.opens_call and marker.alone >= candidate.alone
+        return marker if continues else Outcome.REFUSED
 
     def _after_quotation(self, candidate: Candidate, buffer: str) -> Outcome | MarkerMatch:
         """What becomes of a candidate that may be quoted, not in code: its lines decide, or what
@@ -371,7 +372,7 @@ class CallReader:
             trailing = self._state.called or (candidate is not None and candidate.calls > 0)
             if candidate is not None and not candidate.waits:
                 self.commit()
-            self._add(Text(event.start, event.text, trailing, event.kind))
+            self._add(Text(event.text, event.start, trailing, event.kind))
             self._begin_candidate()
         elif isinstance(event, Dropped):
             if self._format is not None:

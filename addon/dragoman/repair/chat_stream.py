@@ -144,7 +144,7 @@ class ChatRepair(RepairStage):
                 delta: Json = {"content": taken}
                 if in_call:
                     delta = {"tool_calls": [more_arguments(calls.latest.index, taken)]}
-                new = encode_chunk(with_delta(chunk, delta, keeps_usage=True), frame.other_lines)
+                new = encode_chunk(with_delta(chunk, delta, counts=True), frame.other_lines)
                 if same is not None:
                     same.replace(new, taken, call)
             if self._only is not None and in_call:
@@ -157,7 +157,7 @@ class ChatRepair(RepairStage):
             return []
         (value,) = chunk["choices"]
         delta = {name: member for name, member in value["delta"].items() if name not in fields}
-        rest = with_delta(chunk, delta, value.get("finish_reason"), keeps_usage=True)
+        rest = with_delta(chunk, delta, value.get("finish_reason"), counts=True)
         counted = encode_chunk(rest, frame.other_lines)
         counted.counted = frame.counted
         return [counted]
@@ -166,10 +166,11 @@ class ChatRepair(RepairStage):
         self, frame: Frame, choice: Choice, chunk: Json, text: str
     ) -> list[Frame] | None:
         """What replaces a frame that only continues the arguments of a native call; or None."""
-        if not (choice.scanner.between and choice.natives.resting):
-            return None
         (value,) = chunk["choices"]
-        call = with_arguments(value["delta"]["tool_calls"][0], text)
+        (call,) = value["delta"]["tool_calls"]
+        if not (choice.scanner.between and choice.natives.rests_at(call["index"])):
+            return None
+        call = with_arguments(call, text)
         sent = choice.natives.take([call])
         if len(sent) == 1 and sent[0] is call:
             return [frame]

@@ -12,10 +12,11 @@ from typing import Literal
 
 @dataclass(slots=True)
 class Text:
-    """What the user reads; `start` is its offset in the text of the choice."""
+    """What the user reads."""
 
-    start: int
     text: str
+    start: int = 0
+    """Its offset in the text of a choice; native replies have no use for it."""
     trailing: bool = False
     """Whether a call came before it in this choice."""
     kind: Literal["content", "reasoning"] | None = None

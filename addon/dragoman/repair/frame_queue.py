@@ -75,6 +75,8 @@ class Choice:
     """The latest chunk, if it is not too large: its metadata are those of chunks that are added."""
     fields: tuple[str, ...] = ()
     """The fields that carry the text now."""
+    _before: tuple[int, tuple[str, ...]] = 0, ()
+    """Where in the text they began to, and the fields before."""
     length: int = 0
     """Characters of the text so far."""
     role_sent: bool = False
@@ -89,7 +91,7 @@ class Choice:
         for passage in passages:
             if passage.fields != self.fields:
                 self._place(part, self.scanner.enter(text_of_fields(passage.fields)))
-                self.fields = passage.fields
+                self._before, self.fields = (self.length, self.fields), passage.fields
             if not part.came:
                 self._parts.append(part)
                 part.waiting.open += 1
@@ -149,8 +151,12 @@ class Choice:
         first = self._parts[0] if self._parts else None
         waits = first.came[0].begin if first else piece.start + len(piece.text)
         if waits > piece.start:  # text that looked like a header: its frames have left, this waits
-            rest = piece.text[: waits - piece.start]
-            (first or current).add(self.policy.fields_of(piece, self.fields), rest)
+            owner, rest = first or current, piece.text[: waits - piece.start]
+            begin, before = self._before
+            size = max(0, begin - piece.start) if piece.start >= 0 else 0
+            for fields, text in ((before, rest[:size]), (self.fields, rest[size:])):
+                if text:
+                    owner.add(self.policy.fields_of(piece, fields), text)
         for part in self._parts:
             begins_before = piece.start < part.came[0].begin
             ends_after = piece.start + len(piece.text) > part.end
@@ -434,7 +440,7 @@ class FrameQueue:
                 if "role" in part.original and not choice.role_sent:
                     choice.role_sent = True
                     delta = {"role": part.original["role"], **delta}  # noqa: PLW2901
-                new = encode_chunk(with_delta(chunk, delta, position=part.position), others)
+                new = encode_chunk(with_delta(chunk, delta, None, part.position), others)
                 one = not (choice.finished or choice.index or any(map(chunk.get, NOT_ONLY)))
                 if one and "tool_calls" in delta:
                     new.only = read_delta(delta["tool_calls"][0])
@@ -473,24 +479,18 @@ class FrameQueue:
 
 
 def with_delta(
-    chunk: Json,
-    delta: Json,
-    finish: str | None = None,
-    *,
-    position: int = 0,
-    keeps_usage: bool = False,
+    chunk: Json, delta: Json, finish: str | None = None, at: int = 0, *, counts: bool = False
 ) -> Json:
-    """A chunk with the metadata of another one, of one of its choices."""
-    value = {**chunk["choices"][position], "delta": delta, "finish_reason": finish}
+    """A chunk with another delta of its choice `at` a place; with its usage only if it `counts`."""
+    value = {**chunk["choices"][at], "delta": delta, "finish_reason": finish}
     value.pop("message", None)
     if value.get("logprobs"):
         value["logprobs"] = None
     new = {**chunk, "choices": [value]}
-    if keeps_usage:
-        return new
-    value.pop("usage", None)
-    if new.get("usage") is not None:
-        del new["usage"]
+    if not counts:
+        value.pop("usage", None)
+        if new.get("usage") is not None:
+            del new["usage"]
     return new
 
 

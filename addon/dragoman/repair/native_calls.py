@@ -55,10 +55,11 @@ class NativeCalls:
         """Its first delta, while its name may be cut."""
         self._came: dict[Call, RepeatedCall] = {}
 
-    @property
-    def resting(self) -> bool:
-        """Whether nothing is held or known that another delta of arguments could change."""
-        return self._held is None and not (self._has_all or self._calls.repeated.holds)
+    def rests_at(self, index: int) -> bool:
+        """Whether this index is known, and nothing is held or known that another delta of its
+        arguments could change."""
+        rests = self._held is None and not (self._has_all or self._calls.repeated.holds)
+        return rests and self._calls.knows(index)
 
     @property
     def remembered(self) -> int:

@@ -17,11 +17,13 @@ from ..notes import Evidence
 from ..wire.json_codec import NotJson, dumps, loads
 from .events import Arguments, CallEnd, CallEvent, CallStart
 
-MAX_CALLS = 1024
-"""Calls of a reply that are compared."""
+MAX_CALLS = 512
+"""Calls of a reply that are compared: as many as a client runs, and their repetitions."""
 MAX_KEPT = 4 * 1024 * 1024
 """Characters of arguments of a reply that are kept to be compared, half of what a reply may hold.
 A call with more equals no other."""
+MAX_HELD = 8 * 1024 * 1024
+"""Characters of all that is held in a reply; a call with more leaves as it comes."""
 MAX_COMMAS = 50_000
 """About as many values are read at once; arguments with more are equal if their texts are."""
 OfHost = TypeVar("OfHost")
@@ -75,7 +77,7 @@ class RepeatedCalls(Generic[OfHost]):
         self._held: list[RepeatedCall] = []
         self._kinds = set[bool]()
         """Whether there are leaked calls, and native ones."""
-        self._size = 0
+        self._size = self._held_size = 0
         self.latest = RepeatedCall("", leaked=True, arguments=StringIO(), ended=True)
         """The leaked call that came last."""
 
@@ -125,7 +127,9 @@ class RepeatedCalls(Generic[OfHost]):
         if call.held is None:
             return [piece]
         call.held.append(piece)
-        return []
+        self._held_size += len(str(piece[1] if isinstance(piece, tuple) else piece))
+        call.complete = call.complete and self._held_size <= MAX_HELD
+        return [] if call.complete else self._release(call)
 
     def keep(self, call: RepeatedCall, arguments: str) -> None:
         """Arguments of a call that is not held, which have left."""
@@ -169,11 +173,13 @@ class RepeatedCalls(Generic[OfHost]):
         """What need not be held any more."""
         released: list[Leaked | OfHost] = []
         for call in [*self._held]:
+            if not call.ended and any(self._before(call)):
+                continue  # as nearly all
             before = [*self._before(call)]
             if twin := next((other for other in before if other.equals(call)), None):
                 call.paired = twin.paired = True
                 self._drop(call, "came twice")
-            elif all(other.ended for other in before) and (call.ended or not before):
+            elif all(other.ended for other in before):
                 released += self._release(call)
         return released
 

@@ -205,7 +205,7 @@ class Scanner:
         if calls.parser is not None:
             # Its frames were sent: it precedes all that is there.
             if held := "".join(self.held_call):
-                self._state.add(Text(-len(held) - 1, held, self._state.called))
+                self._state.add(Text(held, -len(held) - 1, self._state.called))
             self._text.buffer = calls.parser.rest
             calls.forget()
         if self._text.buffer and self._state.called:

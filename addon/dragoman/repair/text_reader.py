@@ -64,7 +64,7 @@ class TextReader:
             state = self._state
             start = state.fed - len(self.buffer) - size
             kind = self.channel.kind if self.channel else None
-            state.add(Text(start, run, state.called, kind), calls)
+            state.add(Text(run, start, state.called, kind), calls)
             if self.fresh:
                 formats = not state.called or size <= BLANK_LIMIT
                 self.fresh = formats and not run.strip()

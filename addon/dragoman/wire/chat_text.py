@@ -17,8 +17,8 @@ ADDED_REASONING = ("reasoning_content",)
 DETAILS = "reasoning_details"
 """A list of objects, each with a text, a summary, or what is neither."""
 CONTENT = ("content",)
-LISTS = (DETAILS, *CONTENT)
-"""The fields that may be a list of objects."""
+LISTS = {DETAILS: "reasoning.text", "content": "text"}
+"""The fields that may be a list of objects, and the type of one with a text."""
 TEXT_FIELDS = (*REASONING, DETAILS, *CONTENT)
 FIELDS_OF = {"reasoning": (*REASONING, DETAILS), "text": (*CONTENT, "refusal")}
 """The fields of the reasoning, and of the answer after it."""
@@ -69,10 +69,12 @@ def _text(name: str, value: object) -> str:
 
 def written(name: str, text: str, original: object) -> object:
     """The value of field `name` that says `text`, of the shape of `original`."""
-    if name not in LISTS or not isinstance(original, list):
+    if name != DETAILS and not (name in LISTS and isinstance(original, list)):
         return text
-    details = [(detail, key) for detail in original if (key := _text_key(name, detail))]
-    return [{**detail, key: text} for detail, key in details[:1]]
+    details = original if isinstance(original, list) else []
+    first: dict[str, Any] = next((each for each in details if _text_key(name, each)), {})
+    first = first or {"type": LISTS[name], "text": ""}
+    return [{**first, _text_key(name, first): text}]
 
 
 def without_text(name: str, original: object) -> list[object]:

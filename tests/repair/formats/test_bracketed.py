@@ -231,7 +231,8 @@ def test_the_brackets_and_values_of_a_call_have_a_bound(
     begin: str, again: str, end: str, why: str
 ) -> None:
     text = f"{BEGIN}[bash(command={begin}{again * (MAX_TOKENS + 1)}{end}"
-    pieces = [text[at : at + 1000] for at in range(0, len(text), 1000)]
+    size = 1 if again == "<|" else 1000
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
     events = events_of(pieces, formats("lfm2"))
     left = [each for each in events if isinstance(each, LeftAsText)]
     assert [why in f"{each.what} {each.why}" for each in left] == [True] * bool(why)

@@ -106,6 +106,13 @@ def test_what_is_an_answer_however_it_is_cut(text: str) -> None:
         assert scanned(pieces) == text, pieces
 
 
+@pytest.mark.parametrize("after", ["", " Done."])
+def test_a_call_between_markers_is_one_whatever_json_is_before_it(after: str) -> None:
+    text = f"```json\n{OBJECT}\n```\n<tool_call>{OBJECT}</tool_call>{after}"
+    for pieces in ([text], *cuts_of(text)):
+        assert scanned(pieces) == f"```json\n{OBJECT}\n```\n{MEANT}{after}"
+
+
 @pytest.mark.parametrize("text", [pair[0] for pair in CALLS.values()], ids=list(CALLS))
 def test_what_a_limit_has_cut_is_no_call(text: str) -> None:
     assert scanned([text], whole=False) == text

@@ -73,7 +73,7 @@ def events_of(
     events: list[ScanEvent] = []
     for piece in pieces:
         if (given := scanner.takes(piece)) is not None:
-            events.append(Arguments(given) if scanner.in_call else Text(0, given))
+            events.append(Arguments(given) if scanner.in_call else Text(given))
         else:
             events += scanner.feed(piece)
     return events + scanner.close(whole=whole)

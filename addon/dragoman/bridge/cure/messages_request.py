@@ -97,9 +97,8 @@ def _thinking(request: Json, family: Family, evidence: Evidence) -> Any:
 
 def _without_search(tools: Any, evidence: Evidence) -> Any:
     """The tools without Anthropic's search of the web, if there are functions."""
-    given = objects(tools)
-    found = [tool for tool in given if string(tool.get("type")).startswith("web_search")]
-    if not found or not any("input_schema" in tool for tool in given):
+    found = [tool for tool in objects(tools) if string(tool.get("type")).startswith("web_search")]
+    if not found or not any("input_schema" in tool for tool in objects(tools)):
         return tools
     evidence.note("left out", "web_search beside functions")
     return [tool for tool in tools if tool not in found]

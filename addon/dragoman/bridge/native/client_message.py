@@ -24,6 +24,8 @@ from ...wire.sse import Frame
 from ..messages.event_writer import MessageWriter
 from .host_reader import HostText, ItemAdded, ItemDone, OtherEvent, Said, TextDelta
 
+MAX_BLANK = 4096
+"""Characters of white space that wait for a text."""
 OfHost = ItemAdded | OtherEvent | ItemDone
 _NO_CALL = RepeatedCall("", leaked=False, arguments=StringIO(), ended=True)
 
@@ -73,7 +75,7 @@ class ClientMessage:
     def say(self, said: Said) -> None:
         """Write anything but text that is scanned."""
         if isinstance(said, TextDelta):
-            self.write(said.text, [Text(0, said.delta)])
+            self.write(said.text, [Text(said.delta)])
         elif isinstance(said, OtherEvent) and said.index is None:
             self._say_of_message(said.event)
         elif isinstance(said, OfHost):
@@ -190,7 +192,7 @@ class ClientMessage:
     def _write_text(self, kind: TextKind, text: str) -> None:
         if self._writer.kind != kind:
             text = self._blank + text
-            self._blank = text if text.isspace() else ""
+            self._blank = text if text.isspace() and len(text) < MAX_BLANK else ""
             if self._blank:
                 return
             if self._at < 0 and self._block.get("type") == kind:

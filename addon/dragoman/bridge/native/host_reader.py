@@ -74,7 +74,7 @@ class HostText:
 
     @property
     def text(self) -> str:
-        """What has come of it."""
+        """What has come of it; of a message nothing is kept."""
         return self.buffer.getvalue()
 
     @property

@@ -222,7 +222,7 @@ class LeakedResponse:
     def say(self, said: Said) -> None:
         """Write anything but text that is scanned."""
         if isinstance(said, TextDelta):
-            self.write(said.text, [Text(0, said.delta)], said.logprobs)
+            self.write(said.text, [Text(said.delta)], said.logprobs)
         elif isinstance(said, ItemAdded):
             self._begun.pop(said.index, None)
             if said.item.get("type") in TEXT_ITEMS:

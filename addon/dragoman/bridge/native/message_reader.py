@@ -44,7 +44,6 @@ class MessageReader:
         text = self._text
         if said is None or text is None or text.part is not _PARTS[said[0]]:
             return None
-        text.buffer.write(said[1])
         return TextDelta(text, said[1])
 
     def read(self, event: Json) -> Iterator[Said]:
@@ -59,7 +58,6 @@ class MessageReader:
             part = _PARTS[said[0]]
             self._text = text = HostText(self._index, Place("content", 0), part, {})
             if said[1]:
-                text.buffer.write(said[1])
                 yield TextDelta(text, said[1])
         elif kind in (api.BLOCK_DELTA, api.BLOCK_STOP):
             if api.index_of(event) not in (None, self._index):

@@ -44,9 +44,11 @@ from .leaked_response import LeakedResponse
 from .message_reader import MessageReader
 
 MAX_WAITING = 16 * 1024
+MAX_DEFERRED = 2 * 1024
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 """Frames, and their bytes, that may wait: as many as what may be a call has characters, four to a
-frame."""
+frame.  Those that are deferred are all read at once: 2,000 items with a text each take 100 ms.
+A reply is repaired as far as it has so many bytes beside those around the texts of deltas."""
 _THOUGHTS = ("reasoning", "thinking", "redacted_thinking")
 End = Callable[[Scanner], list[ScanEvent]]
 Host = HostReader | MessageReader
@@ -96,7 +98,7 @@ class NativeRepair(RepairStage, ABC):
         self._scanned = self._certain = 0
         """Characters of all texts, and how many of them are text for certain."""
         self._waiting: deque[Waiting] = deque()
-        """The frames that have not left, as they came."""
+        """The frames that have not left, as they came; with a client, those that are not read."""
         self._bytes = 0
         """Of these."""
         self._deferred: deque[Waiting] = deque()
@@ -109,8 +111,10 @@ class NativeRepair(RepairStage, ABC):
         """Whether there is an item that is no thought, and one before the latest."""
         self._close: End = Scanner.end_before_more
         """How a text ends: otherwise after the event that says why the reply has."""
-        self._ended = False
-        """Whether the host has ended its reply, or sent an error."""
+        self._ended = self._gave_up = False
+        """Whether the host has ended its reply, or sent an error; whether the rest is not read."""
+        self._kept = 0
+        """Bytes of the reply, without those around the texts of deltas: no more are ever kept."""
 
     # What an API decides
 
@@ -138,11 +142,13 @@ class NativeRepair(RepairStage, ABC):
     # The interface of `RepairStage`
 
     def feed(self, frame: Frame) -> list[Frame]:
+        if self._gave_up:
+            return [] if self._changed else [frame]
         value = frame.readable(self._evidence)
         is_event = isinstance(value, dict) and self._host.is_event(value)
         self._take(Waiting(frame, value if is_event else None))
-        waiting = max(len(self._waiting), len(self._deferred))
-        if waiting > MAX_WAITING or self._bytes > MAX_WAITING_BYTES:
+        many = len(self._waiting) > MAX_WAITING or len(self._deferred) > MAX_DEFERRED
+        if many or self._bytes > MAX_WAITING_BYTES:
             held = self._undecided
             if self._client is None and held is not None and held.scanner.held_call:
                 self._take_over(held.text, [])
@@ -150,7 +156,15 @@ class NativeRepair(RepairStage, ABC):
                 self._evidence.note("gave up repair", "too much to hold back")
                 self._end_all(Scanner.abandon)
                 self._close = Scanner.end_before_more
-        return self._leave()
+        return self._give_up() if self._kept > MAX_WAITING_BYTES else self._leave()
+
+    def _give_up(self) -> list[Frame]:
+        """The rest passes as it comes, or after a change the reply ends with an error."""
+        self._evidence.note("gave up repair", "a reply that is too long")
+        self._end_all(Scanner.abandon)
+        out = self._leave(last=True)
+        self._gave_up, self._client = True, None
+        return [*out, self.error("The reply is too long.")] if self._changed else out
 
     @property
     def unfinished(self) -> bool:
@@ -209,8 +223,10 @@ class NativeRepair(RepairStage, ABC):
     def _read(self, waiting: Waiting) -> None:
         event = waiting.event
         if event is not None and (delta := self._host.continued(event)) is not None:
+            self._kept += len(waiting.frame.raw) if delta.logprobs else len(delta.delta)
             self._hear(delta, waiting, alone=True)
         else:
+            self._kept += len(waiting.frame.raw)
             if (end := self._end_with(waiting)) is not None:
                 self._end_all(end)
             if event is not None:
@@ -263,7 +279,7 @@ class NativeRepair(RepairStage, ABC):
         if taken is None:
             pieces = scanner.feed(delta)
         else:
-            pieces = [Arguments(taken) if in_call else Text(0, taken)] if taken else []
+            pieces = [Arguments(taken) if in_call else Text(taken)] if taken else []
         self._undecided = None if scanner.between else scanned
         self._add_pieces(scanned, pieces, () if taken is None else said.logprobs)
 
@@ -305,11 +321,10 @@ class NativeRepair(RepairStage, ABC):
     def _leave(self, *, last: bool = False) -> list[Frame]:
         """The frames that leave now; `last`: all that still wait for a later one."""
         if self._client is not None:
-            out = self._client.drain()
             self._changed = True
-            self._waiting.clear()
-            self._bytes = 0
-            return out
+            while self._waiting and self._waiting[0].read:
+                self._bytes -= len(self._waiting.popleft().frame.raw)
+            return self._client.drain()
         count = 0
         for number, waiting in enumerate(self._waiting, start=1):
             if waiting.end > self._certain or not waiting.read:
@@ -331,7 +346,7 @@ class NativeRepair(RepairStage, ABC):
         own = (said.delta for said in unsent if isinstance(said, TextDelta) and said.text is text)
         waits = "".join(own)
         before = waits[: len(waits) - (self._scanned - self._certain)]
-        client.write(text, [*([Text(0, before)] if before else []), *pieces])
+        client.write(text, [*([Text(before)] if before else []), *pieces])
 
     def _write_by(self, client: Client, *, besides: HostText | None = None) -> None:
         """From now on this writes; first what waits, but for this text."""

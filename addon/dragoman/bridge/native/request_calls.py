@@ -36,7 +36,7 @@ def rename_calls(request: Json, names: ToolNames) -> tuple[Json, int]:
         renamed.append(item)
         if not isinstance(item, dict):
             continue
-        kind, old, name = item.get("type"), item.get("call_id"), item.get("name")
+        kind, old, name = string(item.get("type")), item.get("call_id"), item.get("name")
         is_call = kind in STREAMED_CALLS and isinstance(name, str)
         # With ids that count all calls, one is unique in the whole conversation.
         if not is_call and kind != "reasoning" and family.call_ids == "message":

@@ -82,7 +82,7 @@ class DeltaReader:
 
     def _content(self, content: str, *, whole: bool = False) -> None:
         splitter = self._splitter
-        if splitter is None or (not whole and splitter.skips(content)):
+        if splitter is None:
             self._items.text(content)
             return
         pieces = (

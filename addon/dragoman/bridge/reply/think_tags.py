@@ -67,7 +67,7 @@ class ThinkSplitter:
 
     def feed(self, text: str) -> list[SplitText]:
         """The pieces that are certain now."""
-        if self._at is _At.TEXT_ALONE or self.skips(text):
+        if self._at is _At.TEXT_ALONE or self._skips(text):
             return [("text", text)]
         self._held += text
         pieces: list[SplitText] = []
@@ -75,7 +75,7 @@ class ThinkSplitter:
             pass
         return pieces
 
-    def skips(self, text: str) -> bool:
+    def _skips(self, text: str) -> bool:
         """Take in more text, if no tag can be in it; returns whether none can."""
         if self._at is not _At.TEXT or self._held or "<" in text:
             return False

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from ...wire.json_codec import NotJson, loads
 from ...wire.sse import Frame, FrameSplitter
 
 MAX_FRAMES = 30_000
@@ -33,14 +32,8 @@ class NumberedFrame:
 
     @property
     def value(self) -> Any:
-        """Its JSON value; None if it has none."""
-        data = self.frame.data if self.frame.whole else None
-        if not data:
-            return None
-        try:
-            return loads(data)
-        except NotJson:
-            return None
+        """Its JSON value; None if it has none.  Not kept: a page is made of many frames."""
+        return Frame(self.frame.raw, self.frame.whole).json
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 
 from ...wire import messages
 from ...wire.errors import ErrorObject, read_error, unlisted
-from ...wire.json_codec import Json, NotJson, loads, string
+from ...wire.json_codec import Json, string
 from ...wire.reply_reader import MAX_WHOLE
 from ...wire.responses import is_event
-from ...wire.sse import is_event_stream
+from ...wire.sse import Document, is_event_stream
 from ...wire.usage import Counts, counts, merged
 from .chat import ChatReader
 from .frames import NumberedFrame, head_and_tail
@@ -45,10 +45,7 @@ def _values(frames: Iterable[NumberedFrame]) -> Iterator[object]:
 
 def _events_of(body: bytes) -> Iterator[Json]:
     """The values by which a reply that came whole would be streamed."""
-    try:
-        value = unlisted(loads(body)) if len(body) <= MAX_WHOLE else None
-    except NotJson:
-        return
+    value = unlisted(Document(body).json) if len(body) <= MAX_WHOLE else None
     if not isinstance(value, dict):
         return
     if value.get("object") == "response" or isinstance(value.get("output"), list):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ...notes import printable
-from ...wire.json_codec import Json, NotJson, array, loads, objects, string
+from ...wire.json_codec import Json, NotJson, loads, objects, string
 
 MAX_REQUEST = 24 * 1024 * 1024
 _CONVERSATIONS = ("messages", "input", "tool_outputs")
@@ -48,7 +48,7 @@ def parse_request(body: bytes) -> ParsedRequest | None:
         shape,
         string(value.get("model")),
         value.get("stream") is True,
-        _items(value) if shape == "Responses" else _messages(value),
+        _items(value),
         objects(value.get("tools")),
         {name: member for name, member in value.items() if name not in _NOT_SETTINGS},
     )
@@ -62,18 +62,10 @@ def model_asked(request: bytes) -> str:
 
 def _items(value: Json) -> list[Any]:
     """Instructions, and a text in place of items, are items as well."""
-    instructions = value.get("instructions")
-    items = value.get("input", value.get("tool_outputs"))
-    return [
-        *([{"type": "instructions", "content": instructions}] if instructions else []),
-        *(items if isinstance(items, list) else [{"role": "user", "content": items}]),
-    ]
-
-
-def _messages(value: Json) -> list[Any]:
-    """What Messages have as ``system`` is one as well."""
-    system = [{"role": "system", "content": value["system"]}] if value.get("system") else []
-    return [*system, *array(value["messages"])]
+    first = ("instructions", "system")
+    before = [{"type": name, "content": value[name]} for name in first if value.get(name)]
+    said = next(value[name] for name in _CONVERSATIONS if name in value)
+    return [*before, *(said if isinstance(said, list) else [{"role": "user", "content": said}])]
 
 
 def names_of(value: Json) -> list[str]:

@@ -69,7 +69,7 @@ class BridgeReplies:
         test = bridged.settings.repair
         bridged = replace(bridged, repair=test is None or test(flow))
         self._bridged[flow] = bridged
-        if missed := _missed(bridged.evidence):
+        if missed := _missed(bridged.record.evidence):
             response.headers[MISSED_HEADER] = missed
         if bridged.turn.stream and 200 <= response.status_code < 300:
             self._stream(flow, response, bridged)
@@ -83,7 +83,7 @@ class BridgeReplies:
             context = ReplyContext.of(
                 flow,
                 response,
-                self._monitor.of(flow, "bridge"),
+                bridged.record,
                 name_of(flow),
                 heartbeat=bridged.settings.heartbeat,
                 has_layer=self._has_layer,
@@ -120,7 +120,7 @@ class BridgeReplies:
         self, flow: http.HTTPFlow, response: http.Response, bridged: BridgedTurn
     ) -> None:
         """Convert a reply that was received whole, whatever the client asked for."""
-        reply, record = bridged.reply(), self._monitor.of(flow, "bridge")
+        reply, record = bridged.reply(), bridged.record
         try:
             body = body_of(response)
             record.reply.add_received(body)

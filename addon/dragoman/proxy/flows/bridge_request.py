@@ -45,7 +45,7 @@ from ..decision import Decision
 from ..error_responses import error_response, refusal
 from ..http_headers import encoding_of, request_body, request_value, set_json
 from ..observe.monitor import FlowMonitor, name_of
-from ..observe.recorder import ClientRequest
+from ..observe.recorder import ClientRequest, FlowRecorder
 from ..options import Settings
 from ..response_owner import asker_of
 from ..routes import Route, is_replayed
@@ -64,10 +64,8 @@ class BridgedTurn:
 
     turn: TurnContext
     dialect: Dialect
-    tools: DeclaredTools
     settings: Settings
-    evidence: Evidence
-    client_request: ClientRequest
+    record: FlowRecorder
     keeping: SaveContext | None
     """None if the response is not to be kept."""
     repair: bool = True
@@ -89,7 +87,7 @@ class BridgedTurn:
         return ReplyConverter(
             self.turn,
             self.dialect,
-            self.evidence,
+            self.record.evidence,
             response_id=resumes.response["id"] if resumes else f"resp_{uuid.uuid4().hex}",
             created_at=resumes.response["created_at"] if resumes else int(time.time()),
             clock=time.time,
@@ -101,7 +99,7 @@ class BridgedTurn:
         if not self.repair:
             return None
         policy = self.settings.policy.bridged
-        return ChatRepair(self.tools, policy, self.evidence, new_second())
+        return ChatRepair(self.record.tools, policy, self.record.evidence, new_second())
 
 
 class BridgedTurns(WeakKeyDictionary[http.HTTPFlow, BridgedTurn]):
@@ -152,12 +150,11 @@ class BridgeRequests:
 
     async def send(self, flow: http.HTTPFlow, decision: Decision, settings: Settings) -> None:
         """Send the request as a chat completions request, or refuse it."""
-        evidence = Evidence()
-        evidence.note("bridged:", decision.why)
+        record = self._monitor.open(flow, "bridge")
+        record.evidence.note("bridged:", decision.why)
         try:
-            bridged = await self._as_chat(flow, decision, settings, evidence)
+            await self._as_chat(flow, decision, settings, record)
         except ClientLeft:
-            logger.info("%s: the client has left before its request was read", name_of(flow))
             if flow.killable:
                 flow.kill()
             return
@@ -168,11 +165,9 @@ class BridgeRequests:
             reason, message = "it could not be converted", "Dragoman could not convert the request."
             flow.response = error_response(500, message)
         else:
-            self._begin(flow, bridged)
             return
-        evidence.note(REFUSED, reason)
-        evidence.request_left()
-        self._monitor.open(flow, "bridge", evidence)
+        record.evidence.note(REFUSED, reason)
+        record.evidence.request_left()
 
     async def send_again(
         self, flow: http.HTTPFlow, client: ClientRequest, settings: Settings, dialect: str
@@ -180,35 +175,34 @@ class BridgeRequests:
         """Have the reply to a replayed flow, whose request was converted when it first ran,
         converted again as `client` asked, and not kept; False if that is impossible.  Its chat
         request is sent as it is, whoever has edited it.  `dialect`: of the replay's own header."""
-        evidence = Evidence()
-        evidence.note("bridged:", "it was when it ran first")
-        client = replace(client, dialect=dialect or client.dialect)
+        record = self._monitor.open(flow, "bridge")
+        record.evidence.note("bridged:", "it was when it ran first")
+        record.client_request = client = replace(client, dialect=dialect or client.dialect)
         try:
-            body = without_stored(await _loaded(client.resumes or client.body, evidence))
+            body = without_stored(await _loaded(client.resumes or client.body, record.evidence))
             whole = _WholeRequest(client.body, body, [], body)
-            _, turn, _ = await in_slices(_converted(whole, settings, evidence), flow)
-            tools = declared((await read_request(flow.request)).tools)
+            _, turn, _ = await in_slices(_converted(whole, settings, record.evidence), flow)
+            record.tools = declared((await read_request(flow.request)).tools)
         except (ClientLeft, NotJson, Refused) as error:
             logger.warning("%s: replayed as a chat client's: %s", name_of(flow), error)
+            self._monitor.open(flow, "watch")
             return False
         chosen = _dialect(client.dialect, flow.request)
-        self._begin(flow, BridgedTurn(turn, chosen, tools, settings, evidence, client, None))
+        self._begin(flow, BridgedTurn(turn, chosen, settings, record, None))
         return True
 
     def _begin(self, flow: http.HTTPFlow, bridged: BridgedTurn) -> None:
-        self._bridged[flow] = bridged
-        evidence, model = bridged.evidence, bridged.turn.model
-        evidence.request_left()
-        client = bridged.client_request
-        record = self._monitor.open(flow, "bridge", evidence, model=model, client_request=client)
-        record.tools = bridged.tools
+        self._bridged[flow], record = bridged, bridged.record
+        record.evidence.request_left()
+        record.model = bridged.turn.model
+        self._monitor.begin(flow, record)
 
     async def _as_chat(
-        self, flow: http.HTTPFlow, decision: Decision, settings: Settings, evidence: Evidence
-    ) -> BridgedTurn:
+        self, flow: http.HTTPFlow, decision: Decision, settings: Settings, record: FlowRecorder
+    ) -> None:
         """Make a chat completions request of it.  No response is resumed a second time, and none
         that runs is continued.  Raises `Refused`, `NotJson`, `StoreError`, `ClientLeft`."""
-        request, address = flow.request, decision.route
+        request, address, evidence = flow.request, decision.route, record.evidence
         option = decision.dialect.strip().lower() or settings.dialect
         if option not in ("auto", *DIALECTS):
             evidence.note("unknown dialect asked for", option)
@@ -223,14 +217,15 @@ class BridgeRequests:
         chosen = _dialect(option, request)
         path = request.data.path.decode(errors="replace")  # a file of flows takes no other text
         client = ClientRequest(whole.received, path, chosen.name, whole.resumes)
-        turn = BridgedTurn(context, chosen, tools, settings, evidence, client, whole.keeping)
+        turn = BridgedTurn(context, chosen, settings, record, whole.keeping)
         # From here until this turn is listed nothing is awaited.
         if turn.resumed and self._bridged.resumes(turn.resumed):
             raise Refused("The outputs for this response have been sent, and it runs.", status=409)
         query = request.path.partition("?")[1:]
         request.path = f"{address.base}/chat/completions{''.join(query)}"
         set_json(request, body)
-        return turn
+        record.client_request, record.tools = client, tools
+        self._begin(flow, turn)
 
     async def _read(self, flow: http.HTTPFlow, address: Route, evidence: Evidence) -> _WholeRequest:
         """Raises `Refused` and `StoreError`."""

@@ -17,13 +17,13 @@ from mitmproxy.net.http.url import hostport
 from ...inspect.outcome import LOST, OURS, RUNNING, Job, headline, outcome_of
 from ...inspect.parse.request import model_asked
 from ...inspect.stats import Stats
-from ...notes import Evidence, TurnFacts, printable
+from ...notes import TurnFacts, printable
 from ...repair.declared_tools import DeclaredTools
 from ...wire.chat_end import EARLY
 from ...wire.reply_reader import ReplyReader, read_reply
 from ..flows.live_stream import LiveStream, WatchedStream
 from ..routes import is_self_test
-from .recorder import KEY, ClientRequest, FlowRecorder, exchange_of, readable, recorder_of
+from .recorder import KEY, FlowRecorder, exchange_of, readable, recorder_of
 from .refresh import FlowRefresher, show, watched_by_somebody
 
 logger = logging.getLogger(__name__)
@@ -52,30 +52,23 @@ class FlowMonitor:
         """Bytes to keep of each side of later flows."""
         self._unreadable: Counter[str] = Counter()
 
-    def open(
-        self,
-        flow: http.HTTPFlow,
-        job: Job,
-        evidence: Evidence,
-        *,
-        model: str = "",
-        client_request: ClientRequest | None = None,
-    ) -> FlowRecorder:
-        keep = self.keep
-        record = FlowRecorder(
-            flow, job, evidence=evidence, keep=keep, client_request=client_request
-        )
-        record.model = model
+    def open(self, flow: http.HTTPFlow, job: Job) -> FlowRecorder:
+        """A new record of a flow."""
+        record = FlowRecorder(flow, job, keep=self.keep)
+        self.begin(flow, record)
+        return record
+
+    def begin(self, flow: http.HTTPFlow, record: FlowRecorder) -> None:
+        """Show what is known of a flow before its reply comes."""
         self._sign(flow, record, TurnFacts())
         if watched_by_somebody():
             show(flow)
-        return record
 
     def of(self, flow: http.HTTPFlow, job: Job) -> FlowRecorder:
         """The record of a flow, begun if there is none, for `job`."""
         record = recorder_of(flow)
         if record is None:
-            return self.open(flow, job, Evidence())
+            return self.open(flow, job)
         record.job = job
         return record
 
@@ -167,7 +160,8 @@ class FlowMonitor:
             flow.comment = line
         if flow.marked == record.signed[1]:
             flow.marked = mark
-        record.signed = flow.metadata[KEY]["signed"] = [line, mark]
+        record.signed = [line, mark]
+        flow.metadata[KEY] = record.begun()
         return line
 
     @staticmethod

@@ -11,6 +11,7 @@ import itertools
 import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, get_args
 from weakref import WeakKeyDictionary
@@ -25,7 +26,7 @@ from ...repair.declared_tools import DeclaredTools
 from ...wire.reply_reader import TurnReader
 from ...wire.request_bounds import MAX_BODY
 from ..content_decoding import DecodingError
-from ..http_headers import body_of
+from ..http_headers import decoded
 from .reply_log import Body, ReplyLog
 
 KEY = "dragoman"
@@ -53,15 +54,7 @@ class ClientRequest:
 
 
 class FlowRecorder:
-    def __init__(
-        self,
-        flow: http.HTTPFlow,
-        job: Job,
-        *,
-        evidence: Evidence,
-        keep: int,
-        client_request: ClientRequest | None = None,
-    ) -> None:
+    def __init__(self, flow: http.HTTPFlow, job: Job, *, keep: int) -> None:
         """`keep` is how many bytes are kept of each side of the reply."""
         self.job = job
         self.model = ""
@@ -73,16 +66,20 @@ class FlowRecorder:
         self.passes_encoded = False
         """Whether the reply passes in its content encoding: both sides are the same."""
         self.outcome = RUNNING
-        self.evidence = evidence
+        self.evidence = Evidence()
         self.read: TurnReader | None = None
         """What the stages have read of the reply, if it streams."""
         self.tools = DeclaredTools({})
         self.streamed = False
         self.began = flow.request.timestamp_end or flow.request.timestamp_start
         self.reply = ReplyLog(keep, self.began)
-        self.client_request = client_request
-        flow.metadata[KEY] = {"job": job, **self._request_fields}
+        self.client_request: ClientRequest | None = None
+        """What the client sent, if the upstream is sent something else."""
         _running[flow] = self
+
+    def begun(self) -> dict[str, Any]:
+        """What the flow's metadata has of the record while the flow runs."""
+        return {"job": self.job, "signed": self.signed, **self._request_fields}
 
     @property
     def sent(self) -> Body:
@@ -95,7 +92,7 @@ class FlowRecorder:
         steps = (struct.pack("<3d", step.at, step.upstream, step.client) for step in timing.steps)
         evidence = self.evidence
         return {
-            "job": self.job,
+            **self.begun(),
             "outcome": [self.outcome.ending, self.outcome.what],
             # The names of these two are those in files of flows that were saved before.  A file
             # keeps the order of a list only.
@@ -105,11 +102,9 @@ class FlowRecorder:
             "forms": _counts(evidence.forms),
             "refused": evidence.refused_calls,
             "tools": bool(self.tools),
-            "signed": self.signed,
             "missing": [upstream.missing, client.missing],
             "steps": b"".join(steps),
             "ended": [timing.ended, timing.longest_silence] if self.streamed else None,
-            **self._request_fields,
             "upstream": None if self._is_unchanged(flow) else upstream.kept,
         }
 
@@ -123,7 +118,7 @@ class FlowRecorder:
 
     @property
     def _request_fields(self) -> dict[str, Any]:
-        """What the flow's metadata has from the start: the client's request."""
+        """What the flow's metadata has of the client's request."""
         sent = self.client_request
         if sent is None:
             return {}
@@ -134,8 +129,8 @@ class FlowRecorder:
         """Whether the client received what came from the upstream."""
         upstream, client = self.reply.upstream, self.reply.client
         if not self.streamed:  # only what was changed is recorded
-            is_upstreams = self.job != "bridge" and flow.response is self.received
-            return is_upstreams and not upstream.total
+            ours = self.job == "bridge" or flow.error or self.received not in (None, flow.response)
+            return not (ours or upstream.total)
         return upstream.total == client.total and upstream.kept == client.kept
 
 
@@ -188,11 +183,11 @@ def exchange_of(flow: Flow) -> Exchange | None:
 
 
 def readable(message: http.Message | None) -> bytes:
-    """A body without its encoding; empty if it cannot be decoded."""
-    try:
-        return body_of(message, MAX_BODY) if message else b""
-    except DecodingError:
-        return b""
+    """A body without its encoding, as far as it can be decoded."""
+    pieces: list[bytes] = []
+    with suppress(DecodingError):
+        pieces.extend(decoded(message, MAX_BODY) if message else ())
+    return b"".join(pieces)
 
 
 def _sound(metadata: object) -> dict[str, Any]:

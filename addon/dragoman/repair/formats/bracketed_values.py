@@ -22,7 +22,7 @@ _HALF = r"""(?P<half>(?:<(?:\|(?:"\|?)?)?|"{1,2}|'{1,2}|\\)\Z)"""
 """What may be half a mark, as the text ends."""
 _MARK = re.compile(
     rf"""[^<"'\\(){{}}\[\]]*+(?:{_HALF}|(?P<quote><\|"\|>|"{{3}}|'{{3}}|["'])"""
-    r"""|(?P<opens>[({\[])|(?P<closes>[)}\]])|\\["'\\]|[<\\]|\Z)"""
+    r"""|(?P<opens>[({\[])|(?P<closes>[)}\]])|(?P<other>\\["'\\]|[<\\])|\Z)"""
 )
 """Text up to where a string begins, or to a bracket."""
 _STRINGS = {
@@ -85,14 +85,14 @@ class BracketedArguments(CallArguments):
             found = (_STRINGS[self._quote] if self._quote else _MARK).match(text, at)
             assert found is not None
             kind, at = found.lastgroup, found.end()
-            self._marks += 1
+            self._marks += kind not in (None, "half")
             self.too_long = self._marks > MAX_TOKENS
             if kind == "half":
                 at = found.start(kind)
                 break
             if kind == "quote":
                 self._quote = "" if self._quote else found[kind]
-            elif kind is not None:
+            elif kind in ("opens", "closes"):
                 self._depth += 1 if kind == "opens" else -1
                 if not self._depth:
                     self._read_up_to(at)

@@ -366,7 +366,7 @@ class LeakParser:
         if end <= self._at:
             return False
         start = self._end - len(self._buffer) + self._at
-        self._events.append(Text(start, self._buffer[self._at : end], kind=kind))
+        self._events.append(Text(self._buffer[self._at : end], start, kind=kind))
         self._at = end
         return True
 
