@@ -214,8 +214,9 @@ def test_what_says_nothing_is_left_out(message: Json, meant: list[Json]) -> None
         ),
         (DEEPSEEK, {"temperature": 0.3}, {"temperature": 0.3}),
         *(
-            (model, fields := {"tool_choice": "required", "thinking": {"type": "disabled"}}, fields)
+            (model, fields := {"tool_choice": "required", "thinking": off}, fields)
             for model in (K2, DEEPSEEK)
+            for off in ({"type": "disabled"}, {"type": "disabled", "budget_tokens": 0})
         ),
     ],
 )

@@ -29,7 +29,7 @@ from .test_responses_repair import cut, repaired
 
 Json = dict[str, Any]
 CALL = (
-    "<|tool_calls_section_begin|><|tool_call_begin|>functions.bash:{}<|tool_call_argument_begin|>"
+    "<|tool_calls_section_begin|>{}<|tool_call_begin|>functions.bash:{}<|tool_call_argument_begin|>"
     '{{"command":"ls {}"}}<|tool_call_end|><|tool_calls_section_end|>'
 )
 WORDS = ["Look ", "at ", "it. ", "a < b ", "é𝄞 ", "<|tool", " x ", "`code` ", "\n\n"]
@@ -53,7 +53,8 @@ def plan(chosen: random.Random, *, leaks: bool) -> list[tuple[str, str]]:
         if kind == "call":
             text = json.dumps({"command": f"ls {chosen.randrange(3)}"})
         elif leaks and kind != "refusal" and kind not in ITEMS and chosen.random() < 0.6:
-            text += CALL.format(calls, chosen.randrange(3)) + chosen.choice(["", "After."])
+            inside = chosen.choice(["", "Inside, before the call. "])
+            text += CALL.format(inside, calls, chosen.randrange(3)) + chosen.choice(["", "After."])
             calls += 1
         said.append((kind, text))
     return said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dragoman.bridge.reply.think_tags import SplitText, ThinkSplitter
@@ -49,6 +49,7 @@ def unopened(whole: str) -> str:
 
 
 @given(pieces_of_text)
+@example(["a", "`", "</think>"])
 def test_the_split_is_what_the_tags_say(pieces: list[str]) -> None:
     whole = "".join(pieces)
     if not whole.lstrip().startswith("<think>"):

@@ -65,7 +65,10 @@ GIVEN = [
     (["dragoman_metrics=65536"], "dragoman_metrics is '65536'; set it to a port, or to 0"),
     (["dragoman_heartbeat=often"], "dragoman_heartbeat is 'often'; set it to a number of seconds"),
     (["dragoman_keep=much"], "dragoman_keep is 'much'; set it to a number of bytes"),
-    (["dragoman_store_days=nan"], "dragoman_store_days is 'nan'; set it to a number of days"),
+    (
+        ["dragoman_store_days=36500"],
+        "dragoman_store_days is '36500'; set it to a number of days above 0 and below 36500",
+    ),
     (["dragoman_bridge=true"], "dragoman_bridge is 'true', which as a flow filter means addresses"),
     (["dragoman_repair=~d ("], "set it to auto, off, or a filter such as"),
     (["dragoman_formats=kimi_k2,k9"], "'kimi_k2,k9'; set it to auto, to all, or to"),

@@ -9,6 +9,7 @@ import pytest
 
 from dragoman.bridge.responses.dialects import DIALECTS
 from dragoman.notes import Evidence
+from dragoman.wire.chat_calls import Call
 from dragoman.wire.sse import Frame
 
 from ..bridge.replying import call, calls, chunk, ended, feed, new_reply, run, sse, text
@@ -268,3 +269,12 @@ def test_many_mixed_calls_cost_no_more_than_their_length() -> None:
     got = run([*heads, *body, *tails, *ended("tool_calls")])
     assert [json.loads(item["arguments"]) for item in got.output] == [{"t": "x" * rounds}] * count
     assert [item["call_id"] for item in got.output] == [f"c{i}" for i in range(count)]
+
+
+@pytest.mark.parametrize(("after", "alone"), [(" ", True), ("x", False)])
+def test_what_follows_a_value_is_known(after: str, alone: bool) -> None:
+    one = Call()
+    for piece in (A, after):
+        one.add(piece)
+        assert one.whole
+    assert one.only_value is alone

@@ -14,7 +14,7 @@ from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.wire.chat_calls import CallDelta, elements, read_delta
-from dragoman.wire.chat_delta import choices, lone_text
+from dragoman.wire.chat_delta import choices, citations, logprobs, lone_text
 from dragoman.wire.reply_reader import read_reply
 from tests.repair.streams import repair_whole, summarize
 
@@ -156,3 +156,11 @@ def test_a_chunk_has_arguments_of_one_call_and_nothing_else_or_not(
     assert lone_text({"choices": [choice]}) == (found if only else None)
     for delta in ({"tool_calls": [call, call]}, {"tool_calls": [call], "content": "a"}):
         assert lone_text({"choices": [choice | {"delta": delta}]}) is None
+
+
+def test_sources_and_log_probabilities_have_the_form_of_the_responses_api() -> None:
+    cited = {"type": "url_citation", "url": "u", "title": "", "start_index": 0, "end_index": 0}
+    assert citations({"citations": ["u", 1]}) == [cited]
+    token = {"token": "a", "logprob": -1, "bytes": [97]}
+    listed = [token | {"top_logprobs": [token, {}]}, {}, None]
+    assert logprobs({"logprobs": {"content": listed}}) == [token | {"top_logprobs": [token]}]

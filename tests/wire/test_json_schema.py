@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.wire.json_schema import TYPES, found_at, is_of, own_types, parts_of, type_of
+from dragoman.wire.json_schema import TYPES, found_at, is_of, joined, own_types, parts_of, type_of
 
 ROOT = {"$defs": {"a/b": 1, "c~d": 2, "e%f": 3, "g h": 4, "": 5}, "anyOf": [6, {"x": 7}]}
 
@@ -107,3 +107,15 @@ def test_what_is_chosen_from_need_not_hold() -> None:
     }
     held = {part["title"]: always for part, always in parts_of(schema, schema) if "title" in part}
     assert held == {"all": True, "any": False, "x": True, "one": False, "of one": False}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "both"),
+    [
+        (["integer", "null"], "number", ["integer"]),
+        (["number", "string"], ["integer", "string"], ["string", "integer"]),
+        ("string", "null", "null"),
+    ],
+)
+def test_two_schemas_that_hold_have_the_types_of_both(first: Any, second: Any, both: Any) -> None:
+    assert joined({"type": first}, {"type": second}) == {"type": both}

@@ -15,6 +15,7 @@ from dragoman.repair.policy import Policy
 from dragoman.wire.reply_reader import MAX_FRAMES, TAIL, TurnReader, read_reply
 from dragoman.wire.sse import Frame
 from fixtures.server import FOLDER
+from tests.bridge import messages_streams
 from tests.repair.streams import chunk, sse
 
 FIXTURES = sorted(
@@ -49,6 +50,11 @@ def test_a_first_chunk_with_text_names_the_model() -> None:
     pipeline.feed(sse([chunk({"content": "Hi"})], done=False))
     facts = pipeline.read.client.facts
     assert (facts.parsed, facts.model, facts.answered) == (True, "kimi", "text")
+
+
+def test_a_call_of_a_message_is_read_from_its_block_and_its_deltas() -> None:
+    body = messages_streams.stream([("tool_use", ("bash", ['{"a":', "1}"])), ("text", ["Yes."])])
+    assert read_reply(body).calls == [("bash", '{"a":1}')]
 
 
 def test_the_end_of_a_long_response_is_read() -> None:

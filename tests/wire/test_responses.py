@@ -11,7 +11,7 @@ from dragoman.bridge.request.input_items import HOSTED
 from dragoman.stored.endpoint_bodies import input_items
 from dragoman.stored.stored_response import StoredResponse
 from dragoman.wire.json_codec import dumps
-from dragoman.wire.responses import CALL_OUTPUTS, ID_PREFIXES, is_event
+from dragoman.wire.responses import CALL_OUTPUTS, ID_PREFIXES, is_event, refers
 from tests.bridge.grammar import TERMINALS, TEXTS
 
 PARTS = ("output_item", "content_part", "reasoning_summary_part")
@@ -66,3 +66,17 @@ def test_ids_tell_the_kinds_apart() -> None:
 )
 def test_what_an_event_is(value: dict[str, object], event: bool) -> None:
     assert is_event(value) is event
+
+
+@pytest.mark.parametrize(
+    ("item", "reference"),
+    [
+        ({"type": "item_reference", "id": "rs_1"}, True),
+        ({"type": None, "id": "rs_1"}, True),
+        ({"type": "message", "id": "msg_1"}, False),
+        ({"id": "msg_1", "role": "user"}, False),
+        ({"type": "item_reference"}, False),
+    ],
+)
+def test_what_refers_to_an_item(item: dict[str, object], reference: bool) -> None:
+    assert refers(item) is reference

@@ -40,7 +40,9 @@ def test_all_who_read_a_usage_agree(
         last["usage"] = usage
     body = b"".join(b"data: %b\n\n" % json.dumps(c).encode() for c in (text("a"), last))
 
-    told = run([text("a"), last]).response["usage"]
+    got = run([text("a"), last])
+    assert ("estimated usage" in got.noted) is (None in (read or [None]))
+    told = got.response["usage"]
     found = parse_reply(body).usage
     seen = summarize(body)
     assert (found and (found.input, found.output)) == read

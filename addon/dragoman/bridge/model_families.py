@@ -108,7 +108,7 @@ class Family:
     efforts: tuple[str, ...] = ()
     """The values of ``reasoning_effort`` that the family knows, in rising order; empty if
     any is sent as it is."""
-    thinking_off: Mapping[str, Any] | None = None
+    thinking_off: Mapping[str, Mapping[str, Any]] | None = None
     """The fields that turn thinking off, sent in the place of the effort ``none``.  None if
     that is an effort like the others, or thinking cannot be turned off."""
     system_messages: Literal["anywhere", "start"] = "anywhere"
@@ -152,9 +152,10 @@ class Family:
         return f"{stem}_{digest}" if stem[:1].isalpha() else f"_{stem}_{digest}"
 
     def thinks(self, request: Mapping[str, Any]) -> bool:
-        """Whether the model thinks when it is asked so."""
-        off = self.thinking_off
-        return off is None or any(request.get(name) != value for name, value in off.items())
+        """Whether the model thinks when it is asked so.  What turns that off may say more."""
+        given = [(request.get(name), off) for name, off in (self.thinking_off or {}).items()]
+        is_off = all(isinstance(said, dict) and off.items() <= said.items() for said, off in given)
+        return self.thinking_off is None or not is_off
 
     def effort(self, asked: str) -> str:
         """The family's effort nearest to the one asked for, of two the greater.  An effort that

@@ -179,7 +179,7 @@ _OPTIONS = {
     "dragoman_store_days": _Option(
         "30",
         "Days for which a stored response is kept after it was last used.",
-        _checked(float, "a number of days", lambda days: 0 < days < 36500),
+        _checked(float, "a number of days above 0 and below 36500", lambda days: 0 < days < 36500),
     ),
     "dragoman_store_max": _Option(
         "1g",

@@ -16,7 +16,7 @@ class Text:
 
     text: str
     start: int = 0
-    """Its offset in the text of a choice; native replies have no use for it."""
+    """Its offset in what the scanner was fed; a writer has no use for it."""
     trailing: bool = False
     """Whether a call came before it in this choice."""
     kind: Literal["content", "reasoning"] | None = None

@@ -279,7 +279,8 @@ class NativeRepair(RepairStage, ABC):
         if taken is None:
             pieces = scanner.feed(delta)
         else:
-            pieces = [Arguments(taken) if in_call else Text(taken)] if taken else []
+            start = scanner.fed - len(taken)
+            pieces = [Arguments(taken) if in_call else Text(taken, start)] if taken else []
         self._undecided = None if scanner.between else scanned
         self._add_pieces(scanned, pieces, () if taken is None else said.logprobs)
 
@@ -294,10 +295,13 @@ class NativeRepair(RepairStage, ABC):
         if self._client is not None:
             self._client.write(scanned.text, pieces, logprobs)
             return
-        plain = [piece.text for piece in pieces if isinstance(piece, Text) and piece.kind is None]
-        if len(plain) < len(pieces):
-            self._take_over(scanned.text, pieces)
-        self._certain = self._certain + sum(map(len, plain)) if self._undecided else self._scanned
+        start = certain = scanned.scanner.fed - (self._scanned - self._certain)
+        for piece in pieces:
+            if not isinstance(piece, Text) or piece.kind is not None or piece.start != certain:
+                self._take_over(scanned.text, pieces)
+                return
+            certain += len(piece.text)
+        self._certain = self._certain + certain - start if self._undecided else self._scanned
 
     def _end_text(self, index: int, end: End) -> None:
         scanned = self._texts.pop(index, None)

@@ -273,4 +273,4 @@ class ItemOrder:
 
 def _size(entries: list[dict[str, Any]]) -> int:
     """What objects take beside a text: more than their JSON."""
-    return 2 * len(dumps(entries)) if entries else 0
+    return 2 * len(dumps(entries))

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from .replying import Run, call, calls, chunk, ended, run
+from ..bridge.replying import Run, call, calls, chunk, ended, run
 
 ARGUMENTS = ('{"n":[1,{"a":"}{"}]}', '{"m":"x"}')
 NAMES = {"one function": ("echo", "echo"), "two functions": ("echo", "weather")}
