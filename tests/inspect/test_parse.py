@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.bridge.responses.dialects import DIALECTS, Dialect
+from dragoman.inspect.parse.frames import head_and_tail
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.inspect.parse.values import ParsedCall, ParsedChoice, ParsedReply, Prose
 from dragoman.wire.errors import ErrorObject
@@ -178,3 +179,10 @@ def test_every_beginning_of_a_stream_can_be_read(name: str) -> None:
             for choice, all_of_it in zip(part.choices, whole.choices, strict=False):
                 assert prose(all_of_it).startswith(prose(choice))
                 assert prose(all_of_it, "reasoning").startswith(prose(choice, "reasoning"))
+
+
+def test_frames_after_a_gap_have_the_numbers_of_their_places() -> None:
+    shown = head_and_tail(b"data: 1\n\n" * 9, limit=4)
+    assert [each.number for each in shown.head + shown.tail] == [1, 2, 3, 4, 5, 6, 7, 8]
+    shown = head_and_tail(b"data: 1\n\n" * 9000, limit=4)
+    assert shown.tail[0].number == 4 + shown.skipped + 1

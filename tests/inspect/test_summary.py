@@ -183,6 +183,16 @@ def test_the_headline_tells_repaired_calls_from_others() -> None:
     assert line("bridge", cut, Evidence()) == "✂ max tokens · bridge · m · 3 calls bash ×2, read"
 
 
+def test_the_headline_names_markers_that_were_left_once_and_the_status_of_a_refusal() -> None:
+    seen = ReplyFacts(parsed=True, answered="text")
+    evidence = Evidence()
+    evidence.note("left as text", "a marker", 2)
+    assert line("repair", seen, evidence) == "⚠ text · 2 markers left · repair"
+    seen = replace(seen, calls=("bash",), error_code="overloaded")
+    assert line("repair", seen, evidence, status=400).count("2 markers left") == 1
+    assert "HTTP 400" in line("repair", seen, evidence, status=400)
+
+
 @pytest.mark.parametrize(
     ("note", "done"), [("cured: dropped", "cured"), ("not cured:", "clean")]
 )  # fmt: skip

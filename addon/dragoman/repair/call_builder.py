@@ -198,9 +198,10 @@ def more_arguments(index: int, text: str) -> Delta:
 def only_arguments(delta: Delta) -> tuple[int, str] | None:
     """The index and the arguments of a delta that has nothing else; None for any other."""
     index, function = delta.get("index"), delta.get("function")
-    alone = len(delta) == 2 and isinstance(function, dict) and len(function) == 1
-    text = function.get("arguments") if alone and isinstance(function, dict) else None
-    return (index, text) if type(index) is int and isinstance(text, str) else None
+    if type(index) is not int or not isinstance(function, dict):
+        return None
+    text = function.get("arguments") if len(delta) == 2 and len(function) == 1 else None
+    return (index, text) if isinstance(text, str) else None
 
 
 def _joined(deltas: list[Delta]) -> list[Delta]:
@@ -213,8 +214,8 @@ def _joined(deltas: list[Delta]) -> list[Delta]:
             latest[more[0]].append(more[1])
             continue
         runs.append((delta, []))
-        index, function = delta.get("index"), delta.get("function") or {}
-        if type(index) is int:
+        index, function = delta.get("index"), delta.get("function")
+        if type(index) is int and isinstance(function, dict):
             latest.pop(index, None)
             if isinstance(function.get("arguments") or "", str):
                 latest[index] = runs[-1][1]

@@ -21,14 +21,7 @@ text before its argument marker came.
 from __future__ import annotations
 
 from ..notes import QUOTED
-from .call_reader import (
-    CANDIDATE_LIMIT,
-    HELD_LIMIT,
-    TOO_LONG,
-    CallReader,
-    Candidate,
-    Outcome,
-)
+from .call_reader import CANDIDATE_LIMIT, HELD_LIMIT, TOO_LONG, CallReader, Candidate, Outcome
 from .call_rule import Rules
 from .declared_tools import DeclaredTools
 from .events import Dropped, LeftAsText, ScanEvent, Text
@@ -312,7 +305,6 @@ class Scanner:
             blank = not self._text.buffer.strip()
             if whole and calls.parser is None and candidate.calls and blank:
                 self._text.buffer = ""
-                self._text.fresh = True
                 calls.commit()
             else:
                 self._refuse(candidate, candidate.why_text)

@@ -32,12 +32,7 @@ code are text at once, as each of them is read twice."""
 class TextReader:
     """Reads the text outside of sections."""
 
-    def __init__(
-        self,
-        tools: DeclaredTools,
-        rules: Rules,
-        state: ScanState,
-    ) -> None:
+    def __init__(self, tools: DeclaredTools, rules: Rules, state: ScanState) -> None:
         self._tools = tools
         self._rules = rules
         self._state = state

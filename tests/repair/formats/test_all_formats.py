@@ -194,6 +194,7 @@ def test_half_of_the_last_marker_is_no_text(name: str) -> None:
     call = CALLS[name].replace("¦", "")
     events = at_cuts(call if name == "mistral" else call[:-2], 5)
     assert gist(events).replace(": ", ":") == MEANT
+    assert not any(isinstance(event, LeftAsText) for event in events)
 
 
 @pytest.mark.parametrize("name", TAGGED)

@@ -96,11 +96,6 @@ class FormatChoice:
             return None
         return cls(tuple(each for each in FORMATS if each.name in names))
 
-    @property
-    def widest(self) -> ActiveFormats:
-        """All that may be looked for, whatever the model."""
-        return active(FORMATS if self.formats is None else self.formats)
-
     def active(self, requested: str, replied: str = "", *, claude: bool = False) -> ActiveFormats:
         """The formats that are looked for if the request and the reply name these models: models
         write each other's, so nearly all; but of one that is a vendor's own only those of the
@@ -125,17 +120,14 @@ class FormatChoice:
 
 
 AUTO = FormatChoice()
-
-
 ALL = AUTO.active("")
 """The formats that are looked for if the model is not known."""
 
 
 def lone_at_end(text: str, before: str, formats: Collection[LeakFormat]) -> MarkerMatch | None:
     """The tag of one of these formats with which a text ends, if nothing but a call was meant by
-    it, and it is alone: a
-    closing tag after a tag or JSON is the end of a damaged call, as the end of the text `before`
-    it shows."""
+    it, and it is alone: a closing tag after a tag or JSON, perhaps at the end of the text `before`
+    this, is the end of a damaged call."""
     for leak_format, tag in _LONE.items():
         if leak_format in formats and (found := tag.search(text)) is not None:
             name = found[0].strip()

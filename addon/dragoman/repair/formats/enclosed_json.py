@@ -27,9 +27,7 @@ class CallingToolParser(JsonCallsParser):
 
     markers = marker_set(("[Calling tool:",))
     closer = ")]"
-    header = HeaderPattern.of(
-        (r"\s*+", rf"(?P<name>{WORD})", r"\s*+", r"\(", r"\s*+", r"(?=\{)"),
-    )
+    header = HeaderPattern.of((r"\s*+", rf"(?P<name>{WORD})", r"\s*+", r"\(", r"\s*+", r"(?=\{)"))
 
     def _begin(self, found: re.Match[str]) -> bool:
         return self._start_json(Header(found["name"]), found.end())
