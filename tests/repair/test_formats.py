@@ -69,6 +69,9 @@ class ToyParser:
     def end(self) -> None:
         self._ended = True
 
+    def unread(self, text: Text) -> None:
+        self.rest = text.text + self.rest
+
     def next(self) -> ParseEvent | None:
         if not self._events and not self._is_over:
             self._step()

@@ -181,6 +181,8 @@ class CallReader:
         self.certain = self.held = None
         while (event := parser.next()) is not None:
             if refusal := self._read(event):
+                if isinstance(event, Text):
+                    parser.unread(event)  # calls of other formats may be in it
                 self.refusal = refusal
                 return Outcome.REFUSED
         if self.candidate is not None and (refusal := self._why_refused(self.candidate, parser)):

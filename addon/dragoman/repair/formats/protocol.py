@@ -282,6 +282,10 @@ class LeakParser:
             self._buffer = self._buffer[self._at :] + text
             self._at = 0
 
+    def unread(self, text: Text) -> None:
+        """This text, the event that came last, is not read."""
+        self._at -= len(text.text)
+
     def next(self) -> ParseEvent | None:
         """The next event; None if more text is needed, or the section is over."""
         events = self._events
