@@ -58,7 +58,7 @@ class ToyParser:
 
     whole = False
 
-    def takes(self, text: str) -> str | None:
+    def take_more(self, text: str) -> str | None:
         if self._thinks or not self._key or self.rest or "[" in text:
             return None
         return self._read(text)
