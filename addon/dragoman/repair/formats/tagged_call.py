@@ -62,7 +62,7 @@ class TaggedCall(CallArguments):
     def push(self, text: str) -> None:
         self._unread += text
 
-    def takes(self, text: str) -> str | None:
+    def take_more(self, text: str) -> str | None:
         if self._buffer or self._may_end or self._head.table.in_value.may_begin_in(text):
             return None
         self._settled.append(text)
