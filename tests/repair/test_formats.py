@@ -58,7 +58,7 @@ class ToyParser:
 
     whole = False
 
-    def takes(self, text: str) -> str | None:
+    def take_more(self, text: str) -> str | None:
         if self._thinks or not self._key or self.rest or "[" in text:
             return None
         return self._read(text)
@@ -68,6 +68,9 @@ class ToyParser:
 
     def end(self) -> None:
         self._ended = True
+
+    def unread(self, text: Text) -> None:
+        self.rest = text.text + self.rest
 
     def next(self) -> ParseEvent | None:
         if not self._events and not self._is_over:

@@ -97,11 +97,11 @@ def test_more_of_a_string_is_taken_at_once_and_its_end_is_not() -> None:
     arguments.push('{"a":"b')
     while arguments.step():
         pass
-    assert arguments.takes(" c") is None, "what was decided has not been taken"
+    assert arguments.take_more(" c") is None, "what was decided has not been taken"
     arguments.take()
-    assert arguments.takes(" c") == " c"
-    assert arguments.takes('", "d": [') == '", "d": ['
-    assert arguments.takes("]}") is None, "it completes the JSON"
+    assert arguments.take_more(" c") == " c"
+    assert arguments.take_more('", "d": [') == '", "d": ['
+    assert arguments.take_more("]}") is None, "it completes the JSON"
 
 
 def test_arguments_that_were_only_taken_are_no_empty_ones() -> None:
@@ -110,7 +110,7 @@ def test_arguments_that_were_only_taken_are_no_empty_ones() -> None:
     while arguments.step():
         pass
     arguments.take()
-    assert arguments.takes("{") == "{"
+    assert arguments.take_more("{") == "{"
     arguments.push("<end>")
     arguments.step()
     assert arguments.take() == [CallEnd(valid=False, cut=False)]

@@ -185,14 +185,14 @@ def test_after_a_fault_among_arguments_the_reply_breaks_off(
 ) -> None:
     head = "<|tool_calls_section_begin|><|tool_call_begin|>bash:0<|tool_call_argument_begin|>"
     texts = [head, '{"command": "', *(f"w{number} " for number in range(60)), "broken"]
-    takes = Scanner.takes
+    take_more = Scanner.take_more
 
     def faulty(scanner: Scanner, text: str) -> str | None:
         if text == "broken":
             raise ValueError("a fault")
-        return takes(scanner, text)
+        return take_more(scanner, text)
 
-    monkeypatch.setattr(Scanner, "takes", faulty)
+    monkeypatch.setattr(Scanner, "take_more", faulty)
     repair = ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
     pipeline = RepairPipeline(repair, Evidence())
     with pytest.raises(ValueError, match="a fault"):

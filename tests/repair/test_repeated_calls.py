@@ -155,7 +155,8 @@ def test_a_native_call_whose_name_comes_late_or_in_pieces_is_known_too() -> None
 
 def test_held_arguments_that_are_no_text_leave_as_they_came() -> None:
     more = [{"index": 0, "function": {"arguments": each}} for each in ({"a": 1}, "1", [2])]
-    calls = [{"tool_calls": [each]} for each in (native(0, ""), *more)]
+    elements = (native(0, ""), {"id": "x", "function": 1}, *more)
+    calls = [{"tool_calls": [each]} for each in elements]
     chunks = [chunk(delta) for delta in ({"content": leaked(PUSH)}, *calls)]
     out = repair(sse([*chunks, chunk({}, "stop")]), REQUEST)
     places = [out.index(each) for each in (b'"arguments":{"a":1}', b'"1"', b'"arguments":[2]')]

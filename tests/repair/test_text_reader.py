@@ -134,9 +134,10 @@ K3_TOLD = (
 )
 K2_TOLD = "It ends with <|tool_call_end|> and <|tool_calls_section_end|>, they say."
 SECTION_TOLD = "So <|tool_calls_section_begin|> begins, <|tool_calls_section_end|> ends it."
+SECTION_OF = "Kimi begins with <|tool_calls_section_begin|> where others do so."
 EMPTY = "Well <|tool_calls_section_begin|> <|tool_calls_section_end|> then."
 LFM = "<|tool_call_start|>[rm(path='x')]<|tool_call_end|> then"
-K2_CALL = CALLS["kimi_k2"].replace("¦", "")
+K2_CALL, GLM_CALL = (CALLS[name].replace("¦", "") for name in ("kimi_k2", "glm"))
 STRAYS = [
     *[
         (model, text, text)
@@ -159,6 +160,7 @@ STRAYS = [
     ("my-model", f"{K2_CALL}<|tool_call_end|> So.", f"{MEANT} So."),
     ("glm-5", f"{K2_CALL} So {K3_TOLD}", f"{MEANT} So {K3_TOLD}"),
     ("my-model", f"{K2_TOLD} {K2_CALL}", f"{K2_TOLD} {MEANT}"),
+    ("glm-5", f"{SECTION_OF} {GLM_CALL} {K2_TOLD}", f"{SECTION_OF} {MEANT} {K2_TOLD}"),
     ("gpt-oss-20b", "It is so.<|end|>", "It is so."),
     ("minimax-m2", "So.</minimax:tool_call>", "So."),
     ("doubao-seed-1.8", "So.\n</seed:tool_call>\n", "So.\n"),

@@ -16,7 +16,7 @@ from ..notes import Evidence
 from ..wire.chat_calls import read_delta, renumbered
 from .declared_tools import DeclaredTools
 from .events import Arguments, CallEnd, CallEvent, CallStart
-from .repeated_calls import Leaked, RepeatedCall, RepeatedCalls
+from .repeated_calls import ComparedCall, Leaked, RepeatedCalls
 
 Delta = dict[str, Any]
 
@@ -145,7 +145,7 @@ class CallBuilder:
         """No more calls come; see `RepeatedCalls.close`."""
         return self.written(self.repeated.close(cut=cut))
 
-    def _start(self, call: RepeatedCall, start: CallStart) -> Delta:
+    def _start(self, call: ComparedCall, start: CallStart) -> Delta:
         call.index = self._next_index
         self._next_index += 1
         self._evidence.call(start.name, start.format, start.form)
@@ -157,7 +157,7 @@ class CallBuilder:
         self._repaired_ids.add(call_id)
         return {"index": call.index, "id": call_id, "type": "function", "function": function}
 
-    def _end(self, call: RepeatedCall, end: CallEnd) -> list[Delta]:
+    def _end(self, call: ComparedCall, end: CallEnd) -> list[Delta]:
         note_end(self._evidence, self._tools, call, end)
         return [more_arguments(call.index, "{}")] if call.empty and not end.cut else []
 
@@ -176,7 +176,7 @@ class CallBuilder:
         return call_id in self._tools.called or call_id in self._ids or call_id in self._made
 
 
-def note_end(evidence: Evidence, tools: DeclaredTools, call: RepeatedCall, end: CallEnd) -> None:
+def note_end(evidence: Evidence, tools: DeclaredTools, call: ComparedCall, end: CallEnd) -> None:
     """Record what is wrong with the arguments of such a call."""
     if end.cuts_call:
         evidence.note("ended within a call")
@@ -214,8 +214,8 @@ def _joined(deltas: list[Delta]) -> list[Delta]:
             latest[more[0]].append(more[1])
             continue
         runs.append((delta, []))
-        index, function = delta.get("index"), delta.get("function") or {}
-        if type(index) is int:
+        index, function = delta.get("index"), delta.get("function")
+        if type(index) is int and isinstance(function, dict):
             latest.pop(index, None)
             if isinstance(function.get("arguments") or "", str):
                 latest[index] = runs[-1][1]

@@ -147,7 +147,7 @@ class CallReader:
         """That of the open section."""
         self.certain: LeakParser | None = None
         """The parser of the open section, if nothing is held: of ``"command": "ls`` more is more
-        of the arguments, and nothing else need be asked (`Scanner.takes`)."""
+        of the arguments, and nothing else need be asked (`Scanner.take_more`)."""
         self.candidate: Candidate | None = None
         """It outlives its section if what follows decides on it."""
         self.held: Candidate | None = None
@@ -181,6 +181,8 @@ class CallReader:
         self.certain = self.held = None
         while (event := parser.next()) is not None:
             if refusal := self._read(event):
+                if isinstance(event, Text):
+                    parser.unread(event)  # calls of other formats may be in it
                 self.refusal = refusal
                 return Outcome.REFUSED
         if self.candidate is not None and (refusal := self._why_refused(self.candidate, parser)):

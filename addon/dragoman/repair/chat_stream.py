@@ -128,7 +128,7 @@ class ChatRepair(RepairStage):
         differs = self._says_more and (changes or choice.scanner.in_call)
         if differs or fields != choice.fields or (in_call and not calls.writes):
             return None
-        if (taken := choice.scanner.takes(text)) is None:
+        if (taken := choice.scanner.take_more(text)) is None:
             return None
         choice.length += len(text)
         if taken and not changes:

@@ -28,7 +28,7 @@ from .declared_tools import DeclaredTools
 from .formats.active import ActiveFormats
 from .formats.glm import KEY, TABLE, VALUE_END
 from .formats.tagged_call import read_call
-from .repeated_calls import RepeatedCall
+from .repeated_calls import ComparedCall
 
 _TOKEN = "<|"
 
@@ -53,7 +53,7 @@ class NativeCalls:
         """Whether its arguments stood in its name."""
         self._held: Json | None = None
         """Its first delta, while its name may be cut."""
-        self._came: dict[Call, RepeatedCall] = {}
+        self._came: dict[Call, ComparedCall] = {}
 
     def rests_at(self, index: int) -> bool:
         """Whether this index is known, and nothing is held or known that another delta of its

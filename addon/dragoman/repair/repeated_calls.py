@@ -31,7 +31,7 @@ OfHost = TypeVar("OfHost")
 
 
 @dataclass(slots=True, eq=False)
-class RepeatedCall:
+class ComparedCall:
     """A call as far as it has come, leaked or native."""
 
     name: str
@@ -52,7 +52,7 @@ class RepeatedCall:
     """That of a leaked call, for the client."""
     _value: bytes | None = None
 
-    def equals(self, other: RepeatedCall) -> bool:
+    def equals(self, other: ComparedCall) -> bool:
         """Whether both have ended, with the same name and arguments."""
         known = self.complete and other.complete and self.ended and other.ended
         return known and self.name == other.name and self._read() == other._read()
@@ -63,7 +63,7 @@ class RepeatedCall:
         return self._value
 
 
-Leaked = tuple[RepeatedCall, CallEvent]
+Leaked = tuple[ComparedCall, CallEvent]
 """An event of a leaked call, and its call."""
 
 
@@ -73,12 +73,12 @@ class RepeatedCalls(Generic[OfHost]):
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
-        self._calls: list[RepeatedCall] = []
-        self._held: list[RepeatedCall] = []
+        self._calls: list[ComparedCall] = []
+        self._held: list[ComparedCall] = []
         self._kinds = set[bool]()
         """Whether there are leaked calls, and native ones."""
         self._size = self._held_size = 0
-        self.latest = RepeatedCall("", leaked=True, arguments=StringIO(), ended=True)
+        self.latest = ComparedCall("", leaked=True, arguments=StringIO(), ended=True)
         """The leaked call that came last."""
 
     @property
@@ -91,8 +91,8 @@ class RepeatedCalls(Generic[OfHost]):
         """Whether a call is held."""
         return bool(self._held)
 
-    def begin(self, name: str, *, leaked: bool) -> RepeatedCall:
-        call: RepeatedCall = RepeatedCall(name, leaked, StringIO(newline=""))
+    def begin(self, name: str, *, leaked: bool) -> ComparedCall:
+        call: ComparedCall = ComparedCall(name, leaked, StringIO(newline=""))
         if len(self._calls) < MAX_CALLS:
             self._kinds.add(leaked)
             if len(self._kinds) > 1 and any(self._before(call)):
@@ -111,13 +111,13 @@ class RepeatedCalls(Generic[OfHost]):
             released += self.end(self.latest)
         return released
 
-    def rename(self, call: RepeatedCall, name: str) -> list[Leaked | OfHost]:
+    def rename(self, call: ComparedCall, name: str) -> list[Leaked | OfHost]:
         """More of the name has come."""
         call.name = name
         return self._decided()
 
     def add(
-        self, call: RepeatedCall, piece: Leaked | OfHost, arguments: str = ""
+        self, call: ComparedCall, piece: Leaked | OfHost, arguments: str = ""
     ) -> list[Leaked | OfHost]:
         """A piece of a call, with these of its arguments."""
         if arguments:
@@ -131,7 +131,7 @@ class RepeatedCalls(Generic[OfHost]):
         call.complete = call.complete and self._held_size <= MAX_HELD
         return [] if call.complete else self._release(call)
 
-    def keep(self, call: RepeatedCall, arguments: str) -> None:
+    def keep(self, call: ComparedCall, arguments: str) -> None:
         """Arguments of a call that is not held, which have left."""
         call.empty = False
         self._size += len(arguments)
@@ -140,7 +140,7 @@ class RepeatedCalls(Generic[OfHost]):
         else:
             call.complete = False
 
-    def end(self, call: RepeatedCall) -> list[Leaked | OfHost]:
+    def end(self, call: ComparedCall) -> list[Leaked | OfHost]:
         """The arguments of a call are whole."""
         if call.ended:
             return []
@@ -160,7 +160,7 @@ class RepeatedCalls(Generic[OfHost]):
                 self._drop(call, "was cut")
         return released
 
-    def _before(self, call: RepeatedCall) -> Iterator[RepeatedCall]:
+    def _before(self, call: ComparedCall) -> Iterator[ComparedCall]:
         """The calls before this one that it may repeat."""
         for other in self._calls:
             if other is call:
@@ -183,12 +183,12 @@ class RepeatedCalls(Generic[OfHost]):
                 released += self._release(call)
         return released
 
-    def _release(self, call: RepeatedCall) -> list[Leaked | OfHost]:
+    def _release(self, call: ComparedCall) -> list[Leaked | OfHost]:
         self._held.remove(call)
         held, call.held = call.held, None
         return held or []
 
-    def _drop(self, call: RepeatedCall, why: str) -> None:
+    def _drop(self, call: ComparedCall, why: str) -> None:
         self._evidence.note("left out", f"a call of {call.name} that {why}")
         self._held.remove(call)
         call.held, call.dropped = None, True

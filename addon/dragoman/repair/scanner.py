@@ -117,7 +117,7 @@ class Scanner:
             self._run()
         return self._state.take()
 
-    def takes(self, text: str) -> str | None:
+    def take_more(self, text: str) -> str | None:
         """Take `text` if it only continues the text, or the arguments of the open call, and `feed`
         would give all of it at once: return that, which is nothing if the call is held.  Else
         nothing is taken."""
@@ -126,7 +126,7 @@ class Scanner:
         if (parser := calls.parser) is not None:
             if calls.certain is None and (held is None or held.size > HELD_LIMIT):
                 return None
-            taken = parser.takes(text)
+            taken = parser.take_more(text)
             if taken is not None and held is not None:
                 held.add(text)
         elif waits or len(text) > _STEP or self._state.formats.may_begin_in(text):

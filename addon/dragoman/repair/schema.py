@@ -34,6 +34,12 @@ def required(schema: object) -> list[str]:
     return strings(schema.get("required")) if isinstance(schema, dict) else []
 
 
+def is_open(schema: object) -> bool:
+    """Whether a call may have arguments that its tool does not declare."""
+    more = isinstance(schema, dict) and schema.get("additionalProperties")
+    return bool(more) or not properties(schema)
+
+
 class OutOfSteps(Exception):  # noqa: N818 - it is no error of anybody's
     """The check would take too long."""
 

@@ -61,8 +61,8 @@ class TextReader:
             kind = self.channel.kind if self.channel else None
             state.add(Text(run, start, state.called, kind), calls)
             if self.fresh:
-                formats = not state.called or size <= BLANK_LIMIT
-                self.fresh = formats and not run.strip()
+                few = not state.called or size <= BLANK_LIMIT
+                self.fresh = few and not run.strip()
 
     def end(self) -> None:
         """No more of this text comes; what may begin in it has been read."""
@@ -169,8 +169,8 @@ class TextReader:
         if header := marker.format.header_before(marker, before, self._tools):
             begins = len(run) - len(header)
             return header.strip(), begins if begins >= 0 else len(run)
-        formats = self._state.called and self.fresh and len(run) <= BLANK_LIMIT
-        return "", 0 if formats and not run.strip() else len(run)
+        after_call = self._state.called and self.fresh and len(run) <= BLANK_LIMIT
+        return "", 0 if after_call and not run.strip() else len(run)
 
     def _must_wait(self, run: str) -> bool:
         """Whether `run`, where nothing has been decided, may yet turn out not to be text."""

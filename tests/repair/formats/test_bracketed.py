@@ -209,7 +209,7 @@ def test_a_long_string_in_many_pieces_costs_what_its_length_costs(head: str, quo
     events = scanner.feed(head + quote)
     line = "ab<c {x} \\\\ 'd' " if quote[0] != "'" else 'ab<c {x} \\\\ "d" '
     for _ in range(20_000):
-        if scanner.takes(line) is None:
+        if scanner.take_more(line) is None:
             events += scanner.feed(line)
     tail = {"<": "}<tool_call|>", "[": "}}"}[head[0]] if BEGIN not in head else ")]"
     events += [*scanner.feed(quote + tail), *scanner.close()]

@@ -108,12 +108,12 @@ def test_a_call_is_held_up_to_a_limit_and_its_text_need_not_wait(leak: LeakForma
     assert gist(scanner.feed(text)) == ""
     assert (scanner.undecided, "".join(scanner.held_call)) == (0, text)
     word = 'cho "a\\'
-    assert scanner.takes(word) == ""
+    assert scanner.take_more(word) == ""
     text += word
     while len(text) <= HELD_LIMIT:
-        assert scanner.takes("x" * 100_000) == ""
+        assert scanner.take_more("x" * 100_000) == ""
         text += "x" * 100_000
-    assert scanner.takes("x") is None
+    assert scanner.take_more("x") is None
     events = scanner.feed("x")
     assert gist(events) == text + "x"
     quoted = f"{OPENED[leak]}ls"  # by the rest of the value

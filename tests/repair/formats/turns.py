@@ -72,7 +72,7 @@ def events_of(
     scanner = scanner_of(DeclaredTools.of_request(request), rule, formats)
     events: list[ScanEvent] = []
     for piece in pieces:
-        if (given := scanner.takes(piece)) is not None:
+        if (given := scanner.take_more(piece)) is not None:
             events.append(Arguments(given) if scanner.in_call else Text(given))
         else:
             events += scanner.feed(piece)

@@ -15,7 +15,7 @@ from ...repair.call_builder import note_end
 from ...repair.declared_tools import DeclaredTools
 from ...repair.events import CallEnd, CallEvent, CallStart, Dropped, ScanEvent, Text
 from ...repair.policy import Policy, note_piece
-from ...repair.repeated_calls import Leaked, RepeatedCall, RepeatedCalls
+from ...repair.repeated_calls import ComparedCall, Leaked, RepeatedCalls
 from ...wire import messages as api
 from ...wire.chat_end import is_whole
 from ...wire.json_codec import Json, dumps, string
@@ -27,7 +27,7 @@ from .host_reader import HostText, ItemAdded, ItemDone, OtherEvent, Said, TextDe
 MAX_BLANK = 4096
 """Characters of white space that wait for a text."""
 OfHost = ItemAdded | OtherEvent | ItemDone
-_NO_CALL = RepeatedCall("", leaked=False, arguments=StringIO(), ended=True)
+_NO_CALL = ComparedCall("", leaked=False, arguments=StringIO(), ended=True)
 
 
 class ClientMessage:
@@ -200,7 +200,7 @@ class ClientMessage:
                 self._open()
         self._writer.text(kind, text)
 
-    def _write_call(self, call: RepeatedCall, event: CallEvent) -> None:
+    def _write_call(self, call: ComparedCall, event: CallEvent) -> None:
         if isinstance(event, CallStart):
             self._evidence.call(event.name, event.format, event.form)
             call_id = next(made for made in self._ids if made not in self._tools.called)

@@ -14,7 +14,7 @@ from ...notes import Evidence
 from ...repair.call_builder import MAX_CHECKED
 from ...repair.events import CallEnd, CallEvent, CallStart, Dropped, ScanEvent, Text
 from ...repair.policy import note_piece
-from ...repair.repeated_calls import Leaked, RepeatedCall, RepeatedCalls
+from ...repair.repeated_calls import ComparedCall, Leaked, RepeatedCalls
 from ...wire.chat_calls import Call
 from ...wire.json_codec import Json, dumps, objects, string
 from ...wire.responses import TERMINALS
@@ -77,7 +77,7 @@ class LeakedResponse:
         self._cut = False
         """Whether a call was cut off."""
         self._repeated = RepeatedCalls[OfHost](evidence)
-        self._calls: dict[int, RepeatedCall] = {}
+        self._calls: dict[int, ComparedCall] = {}
         """Those of the host."""
         self._add_sent(host, text, unsent)
 

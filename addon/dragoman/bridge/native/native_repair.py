@@ -269,7 +269,7 @@ class NativeRepair(RepairStage, ABC):
             scanner.passed(text.text[: text.size - len(delta)])
         scanner = scanned.scanner
         self._scanned += len(delta)
-        in_call, taken = scanner.in_call, scanner.takes(delta)
+        in_call, taken = scanner.in_call, scanner.take_more(delta)
         if self._client is None:
             if taken and alone and len(self._waiting) == 1:  # it is text, and leaves now
                 self._certain = self._scanned

@@ -73,7 +73,7 @@ class BracketedArguments(CallArguments):
     def complete(self) -> bool:
         return False
 
-    def takes(self, text: str) -> str | None:
+    def take_more(self, text: str) -> str | None:
         if not self._quote or self.rest or _IN_STRING.search(text):
             return None
         self._text.append(text)

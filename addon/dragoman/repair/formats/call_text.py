@@ -12,10 +12,10 @@ What decides, from the first reason to the last:
   call or of an argument that is not declared, is quoted if the value's own closing tag follows,
   and else has ended it.
 
-What does not fit is damage.  It is mended where the schema leaves one reading: a value without
-its name is that of the one required argument that is missing.  Else there is no call, and what
-was written stays text to the end of the call: never are there fewer arguments than were written,
-nor is there a tag in a value that its writer closed, nor part of the closing tag of another.
+What does not fit is damage.  It is mended where the schema leaves one reading, and no value holds
+a tag, or part of one: a value without its name is that of the one required argument that is
+missing.  Else there is no call, and what was written stays text to the end of the call: never are
+there fewer arguments than were written, nor part of another argument's tag in a value.
 
 The invariant: more text never changes where a call ends, or what it is.
 """
@@ -25,14 +25,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
+from ...wire.json_codec import loads
 from ...wire.json_progress import JsonProgress
 from ..declared_tools import DeclaredTools
-from ..schema import properties, required
-from .argument_values import Argument, arguments_json, object_json
-from .damaged_values import is_cut, lost_its_end
+from ..schema import is_open, properties, required
+from .argument_values import Argument, Damage, arguments_json, lone_tags, object_json
 from .marker_set import TAG_LIMIT
-from .tags import Follows, Tag, TagKind, TagTable
+from .tags import ARGUMENT_LEVEL, CALL_LEVEL, LEVELS, OPENING, Follows, Tag, TagKind, TagTable
 from .value_types import property_of, type_of
 
 MAX_ARGUMENTS = 10_000
@@ -46,18 +47,6 @@ _NEAR = 24
 """Characters in which half a tag is seen where one is missing."""
 _FENCE = "```"
 _NOT_BLANK = re.compile(r"\S")
-_ARGUMENT_LEVEL, _CALL_LEVEL, _SECTION_LEVEL = range(3)
-_LEVELS = {
-    TagKind.ARGUMENT: _ARGUMENT_LEVEL,
-    TagKind.VALUE: _ARGUMENT_LEVEL,
-    TagKind.ARGUMENT_END: _ARGUMENT_LEVEL,
-    TagKind.CALL: _CALL_LEVEL,
-    TagKind.CALL_END: _CALL_LEVEL,
-    TagKind.SECTION: _SECTION_LEVEL,
-    TagKind.SECTION_END: _SECTION_LEVEL,
-}
-"""Of the tags that may end a value, or be quoted in it."""
-_OPENING = (TagKind.ARGUMENT, TagKind.VALUE, TagKind.CALL, TagKind.SECTION)
 _IN_CALL = (
     *(TagKind.ARGUMENT, TagKind.VALUE, TagKind.KEY_END, TagKind.ARGUMENT_END),
     *(TagKind.JSON, TagKind.JSON_END),
@@ -128,7 +117,13 @@ class CallText:
         that for no arguments."""
         self._lone_end = False
         """Whether such a closing tag was read, and no argument has begun."""
+        self._mended = False
+        """Whether a tag of one of its arguments is missing, or part of it."""
+        self._closed = False
+        """Whether it has its own closing tag."""
         self._dropped: list[str] = []
+        self.waits = False
+        """Whether any text to come may be read, and not only a tag."""
 
     def read(self) -> Reading | None:
         """What it is; None if its end is not there yet."""
@@ -155,6 +150,7 @@ class CallText:
             self._read_object()
         while (tag := self._next_tag()) is not None:
             begin, self._at = self._at, tag.end
+            self._mended = self._mended or tag.mended
             if not self._arguments or self._arguments[-1].closed:
                 self._gaps.append(self.text[begin : tag.start])
             if tag.kind is TagKind.ARGUMENT and self._json is None:
@@ -170,7 +166,10 @@ class CallText:
             elif tag.kind in _IN_CALL:
                 raise _DamageError
             else:
-                self._at = tag.end if tag.kind is TagKind.CALL_END else tag.start
+                self._closed = tag.kind is TagKind.CALL_END
+                self._at = tag.end if self._closed else tag.start
+                if self._closed and not self._meant:
+                    self._read_after_nothing()
                 return
 
     def _next_tag(self) -> Tag | None:
@@ -188,16 +187,16 @@ class CallText:
             return self._next_tag()
         if self._fenced and _FENCE.startswith(self.text[at:]) and not self._ended:
             raise _NoEndError
-        if self._json is not None:
+        if self._json is not None and not self._missing:
             return None
         tag = next(self._tags_from(at), None)
         if (tag.start if tag else len(self.text) - TAG_LIMIT) - at > TEXT_LIMIT:
             raise _DamageError
         if tag is None and not self._ended:
             raise _NoEndError
-        if tag is None or tag.kind in _AFTER_CALL:
+        if self._json is None and (tag is None or tag.kind in _AFTER_CALL):
             return None
-        if tag.kind is not TagKind.ARGUMENT_END:
+        if tag is None or self._json is not None or tag.kind is not TagKind.ARGUMENT_END:
             raise _DamageError
         return tag
 
@@ -207,7 +206,7 @@ class CallText:
         return not tag.mended or (tag.name in properties(self._schema) and not self._has(tag.name))
 
     def _has(self, key: str | None) -> bool:
-        given = [argument.key for argument in self._arguments]
+        given = loads(self._json) if self._json else [each.key for each in self._arguments]
         return key in given or (self._opener is not None and key == self._opener.name)
 
     def _tags_from(self, at: int) -> Iterator[Tag]:
@@ -216,6 +215,15 @@ class CallText:
             self._passed += 1
         for index in range(self._passed, len(self._tags)):
             yield self._tags[index]
+
+    def _read_after_nothing(self) -> None:
+        """Read what follows the end of a call without arguments, which may be these."""
+        follows, _ = self._table.following(self.text, self._at)
+        if isinstance(follows, Tag) and follows.kind in _IN_CALL:
+            raise _DamageError
+        self.waits = follows in (Follows.BLANKS, Follows.HALF_TAG) and not self._ended
+        if self.waits:
+            raise _NoEndError
 
     def _read_object(self) -> None:
         """Read all arguments, which are one JSON object."""
@@ -237,34 +245,33 @@ class CallText:
             self._dropped.append(f"stray {TagKind.ARGUMENT_END.value}")
         self._lone_end, self._meant = False, True
         self._opener = opener
-        end, quoted = (closer, []) if closer else self._end_of(opener)
+        end = closer or self._end_of(opener)
         self._opener = None
         own = end.kind is TagKind.ARGUMENT_END
         self._at = end.end if own else end.start
-        begin, text = opener.end, self.text[opener.end : end.start]
-        ends = tuple((q.start - begin, q.end - begin) for q in quoted if q.end <= end.start)
-        argument = Argument(opener.name, text, opener.type, own, opener.whole, ends)
+        start, text = opener.end, self.text[opener.end : end.start]
+        tags = tuple(takewhile(lambda tag: tag.start < end.start, self._tags_from(start)))
+        self._mended = self._mended or not (own and end.whole and opener.whole)
+        argument = Argument(opener.name, text, opener.type, own, opener.whole, start, tags)
         self._arguments.append(argument)
-        wrong_end = own and self._table.nested and opener.name not in (None, end.name)
-        cut = not (own and end.whole) and lost_its_end(argument, end, self._schema, self._table)
-        too_many = len(self._arguments) > MAX_ARGUMENTS
-        if wrong_end or cut or too_many or self._begins_with_tag(argument):
+        wrong = own and self._table.nested and opener.name not in (None, end.name)
+        wrong = wrong or not (end.whole or text.strip()) or self._begins_with_tag(argument)
+        if wrong or len(self._arguments) > MAX_ARGUMENTS:
             raise _DamageError
 
     def _begins_with_tag(self, argument: Argument) -> bool:
         """Whether a value begins with part of the call's own tags."""
-        table = self._table
-        if (tag := table.tags.tag_at(argument.text, 0)) is not None:
-            doubled = tag.kind is TagKind.ARGUMENT and tag.name == argument.key and argument.key
-            if doubled or tag.kind in (TagKind.VALUE, TagKind.KEY_END):
+        table, text = self._table, argument.text.lstrip()
+        if (tag := table.tags.tag_at(text, 0)) is not None:
+            again = tag.kind is TagKind.ARGUMENT and tag.name == argument.key is not None
+            if tag.kind in (TagKind.VALUE, TagKind.KEY_END) or (again and text == argument.text):
                 return True
-        return not argument.opened and bool(set("<>") & set(argument.text.lstrip()[:_NEAR]))
+        return not argument.opened and bool({"<", ">", table.closer[:1]} & set(text[:_NEAR]))
 
-    def _end_of(self, opener: Tag) -> tuple[Tag, list[Tag]]:
-        """The tag that ends a value, and the value's own closing tags that text follows."""
+    def _end_of(self, opener: Tag) -> Tag:
+        """The tag that ends a value."""
         open_tags = [0, 0, 0]
         """Quoted tags of each level that are not closed."""
-        quoted: list[Tag] = []
         doubt: Tag | None = None
         """The first tag that has ended the value, unless a later one shows that it is quoted."""
         closing = closed = False
@@ -272,34 +279,33 @@ class CallText:
         or a section."""
         last, count = opener.end, 0
         for tag in self._tags_from(opener.end):
-            level = _LEVELS.get(tag.kind)
+            level = LEVELS.get(tag.kind)
             if doubt and (tag.start - doubt.start > DOUBT_LIMIT or count > DOUBT_TAGS):
                 doubt, closing = None, False
             if level is None:
                 continue
             text_before = bool(self.text[last : tag.start].strip())
             last, count = tag.end, count + 1 if doubt else 1
-            if tag.kind in _OPENING:
+            if tag.kind in OPENING:
                 closed = False
-                if not any(open_tags[_CALL_LEVEL:]):
+                if not any(open_tags[CALL_LEVEL:]):
                     if self._is_next_argument(tag):
-                        return doubt or tag, quoted
+                        return doubt or tag
                     if self._may_be_real(tag, opener):
                         doubt = doubt or tag
                 open_tags[level] += 1
-            elif self._table.nested and level == _ARGUMENT_LEVEL and tag.name != opener.name:
+            elif self._table.nested and level == ARGUMENT_LEVEL and tag.name != opener.name:
                 open_tags[level] = max(0, open_tags[level] - 1)
             else:
-                closed = level > _ARGUMENT_LEVEL
+                closed = level > ARGUMENT_LEVEL
                 if open_tags[level]:
                     open_tags[: level + 1] = [*[0] * level, open_tags[level] - 1]
-                elif level == _ARGUMENT_LEVEL:
+                elif level == ARGUMENT_LEVEL:
                     if not self._text_follows(tag):
-                        return tag, quoted
-                    quoted.append(tag)
+                        return tag
                     doubt, closing = None, True  # all before was text
                 elif doubt and not (closing and text_before):
-                    return doubt, quoted
+                    return doubt
                 else:
                     closing = closing or doubt is None
                 doubt = doubt or tag
@@ -308,7 +314,7 @@ class CallText:
             settled = rest[: len(rest) - self._table.in_value.unfinished(rest)].strip()
             may_end = closed and not settled and not self._head.in_section
             if len(self.text) - doubt.start <= DOUBT_LIMIT and (closing or may_end):
-                return doubt, quoted
+                return doubt
         raise _NoEndError
 
     def _is_next_argument(self, tag: Tag) -> bool:
@@ -316,30 +322,26 @@ class CallText:
         come yet."""
         if tag.kind is not TagKind.ARGUMENT or self._has(name := tag.name or ""):
             return False
-        declared = self._schema is None or name in properties(self._schema)
-        return declared and not self._is_element(name)
+        known = is_open(self._schema) or name in properties(self._schema)
+        return known and not self._is_element(name)
 
     def _may_be_real(self, tag: Tag, opener: Tag) -> bool:
-        """Whether an opening tag may have ended the value, though it is not such an argument's."""
-        name, table = tag.name or "", self._table
+        """Whether the opening tag of a call or section may have ended the value."""
         begins_line = tag.start == opener.end or self.text[tag.start - 1] == "\n"
-        if tag.kind is TagKind.ARGUMENT:
-            has_text = bool(_NOT_BLANK.search(self.text, opener.end, tag.start))
-            if self._has(name) or self._is_element(name) or not has_text:
-                return False
-            return table.pairs or (table.trim and begins_line)
-        if tag.kind is TagKind.VALUE or not begins_line:
+        if LEVELS[tag.kind] == ARGUMENT_LEVEL or not begins_line:
             return False
-        tools = self._head.tools
-        return tag.name is None or not tools or tools.find(name) is not None
+        return (
+            tag.name is None or not (tools := self._head.tools) or tools.find(tag.name) is not None
+        )
 
     def _is_element(self, name: str) -> bool:
         """Whether the open value may be made of such elements."""
         if not self._table.nested or self._opener is None:
             return False
         declared = property_of(self._schema, self._opener.name or "")
-        made = {"array", "object"} & dict(type_of(declared, self._schema).members).keys()
-        return name in properties(declared) or (bool(made) and name not in properties(self._schema))
+        kinds = {kind for kind, _ in type_of(declared, self._schema).members}
+        made = not kinds or bool(kinds & {"array", "object"})
+        return name in properties(declared) or (made and name not in properties(self._schema))
 
     def _text_follows(self, closer: Tag) -> bool:
         """Whether text follows the value's own closing tag, not another tag of the call."""
@@ -371,18 +373,11 @@ class CallText:
 
     def _damaged(self) -> Reading | None:
         """What comes is text, up to where the call ends."""
-        depth = [0, 0, 0]
-        for tag in self._tags_from(self._at):
-            level = _LEVELS.get(tag.kind, _ARGUMENT_LEVEL)
-            if level == _ARGUMENT_LEVEL:
-                continue
-            if tag.kind in _OPENING:
-                depth[level] += 1
-            elif depth[level]:
-                depth[: level + 1] = [*[0] * level, depth[level] - 1]
-            else:
-                return Reading(tag.end if level == _CALL_LEVEL else tag.start)
-        return self._cut()
+        lone = lone_tags(self._tags_from(self._at))
+        tag = next((tag for tag in lone if LEVELS[tag.kind] and tag.kind not in OPENING), None)
+        if tag is None:
+            return self._cut()
+        return Reading(tag.end if tag.kind is TagKind.CALL_END else tag.start)
 
     @property
     def _missing(self) -> list[str]:
@@ -391,22 +386,36 @@ class CallText:
 
     def _named(self) -> str | None:
         """The arguments as JSON, each with its name; None if that is not certain."""
-        values, missing = self._arguments, self._missing
-        keys = {argument.key for argument in values}
-        if len(missing) == 1 and sum(len(each.quoted_ends) for each in values) == 1:
-            values = [part for each in values for part in each.parts()]
-        for each in values:
-            if each.quoted_ends and (missing or is_cut(each, keys, self._schema, self._table)):
-                return None
+        values, missing, schema = self._arguments, self._missing, self._schema
+        if len(missing) == 1 and not self._table.nested:
+            lone = [(each, tag) for each in values for tag in lone_tags(each.tags)]
+            ends = [pair for pair in lone if pair[1].kind is TagKind.ARGUMENT_END]
+            if len(ends) == 1:
+                values = _split(values, *ends[0])
+                self._mended = True
         nameless = [each for each in values if not each.key]
         if nameless:
             if len(nameless) > 1 or len(missing) != 1 or set("<>") & set(nameless[0].text):
                 return None
             values = [each if each.key else replace(each, key=missing[0]) for each in values]
-        gaps = self._gaps[not self._table.strays :]
+        table, keys = self._table, {each.key for each in values}
+        damage = Damage(schema, table, keys, self._mended, self._closed)
+        doubtful = self._mended or not (self._closed or self._lone_end)
+        lacks = doubtful and not keys.issuperset(required(schema))
+        if lacks or any(damage.is_in(each) for each in values):
+            return None
+        gaps = self._gaps[not table.strays :]
         if gaps and not any("\n" in gap for gap in gaps):  # a line end is the value's
             values = [replace(each, opened=True, closed=True) for each in values]
-        json, twice = arguments_json(values, self._schema, self._table)
-        if json is not None and twice:
+        json, twice = arguments_json(values, schema, table)
+        if twice:
             self._dropped.append("a second value of an argument")
-        return json
+        return None if twice and doubtful else json
+
+
+def _split(values: list[Argument], split: Argument, closer: Tag) -> list[Argument]:
+    """These arguments, of which one is two: its closing tag stands in its text."""
+    at, end = closer.start - split.start, closer.end - split.start
+    first = replace(split, text=split.text[:at], closed=True, tags=())
+    second = Argument(None, split.text[end:], None, closed=split.closed, opened=False)
+    return [part for each in values for part in ([first, second] if each is split else [each])]

@@ -36,7 +36,7 @@ _TAGS = (
     Spelling(
         ((KEY,), _NAME, _BLANKS, (KEY_END,), _VALUE_LOST), _ARGUMENT, mended=True, whole=False
     ),
-    Spelling(((KEY,), _NAME, _BLANKS, (VALUE,)), _ARGUMENT),
+    Spelling(((KEY,), _NAME, _BLANKS, (VALUE,)), _ARGUMENT, mended=True),
     Spelling((("<",), {VALUE[1:]: TagKind.VALUE, OPEN[1:]: TagKind.CALL})),
     Spelling((("</",), {VALUE_END[2:]: _ARGUMENT, CLOSE[2:]: TagKind.CALL}), closes=True),
 )
@@ -49,9 +49,9 @@ TABLE = TagTable(
     in_value=TagPattern(*_TAGS),
     header=_HEADER,
     key_begin=KEY,
-    pairs=True,
     key_end=KEY_END,
     closer=VALUE_END,
+    mark="arg_",
 )
 _IN_TEXT = opening((OPEN,), "[A-Za-z0-9_]", ends=(CLOSE,))
 GLM = LeakFormat("glm", (OPEN, CLOSE, KEY), _IN_TEXT, partial(HeldCalls, TABLE))

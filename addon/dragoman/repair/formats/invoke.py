@@ -57,7 +57,7 @@ _DSML_TAGS = invocations(_DSML, (" ?", *_BARS, ("DSML",), " ?", *_BARS))
 DSML = TaggedFormat(
     "dsml",
     ("<|D", "<||", "<| ", "</|", "< |", "</ |", *_DSML_BARS),
-    replace(_DSML_TAGS, strays=True, pairs=True, closer="</｜DSML｜parameter>"),
+    replace(_DSML_TAGS, strays=True, closer="</｜DSML｜parameter>", mark="DSML"),
 )
 MINIMAX_M2 = TaggedFormat(
     "minimax_m2",

@@ -76,7 +76,7 @@ class JsonArguments(CallArguments):
     def complete(self) -> bool:
         return self._json.complete and (self._string is None or self._string.complete)
 
-    def takes(self, text: str) -> str | None:
+    def take_more(self, text: str) -> str | None:
         if self._events or self._at < len(self._buffer) or not self._seen:
             return None
         markers, json = self._markers, self._json

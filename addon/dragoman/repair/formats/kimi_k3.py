@@ -50,8 +50,8 @@ KIMI_K3 = TaggedFormat(
         channels={"think_begin": "reasoning", "think_end": "content", "response_begin": "content"},
         closing=re.compile(r"\s*+<\|?c"),
         strays=True,
-        pairs=True,
         typed=True,
         closer="<|close|>argument<|sep|>",
+        mark="<|",
     ),
 )

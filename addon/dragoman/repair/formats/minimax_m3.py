@@ -39,7 +39,7 @@ _TAGS = (
         )
         for start in ("<", "</")
     ),
-    Spelling((*_PREFIXES, Run(r"(?=[^\s<\]]|\][^<])", r"\]?"))),
+    Spelling((*_PREFIXES, Run(r"(?=[^\s<\]]|\][^<])", r"\]?")), TagKind.KEY_END),
 )
 _CALL = Run(rf"(?={_PREFIX}\s{{0,8}}+<invoke)", so_far((_BEGINNING,), r"\s{0,8}+", ("<invoke",)))
 _HALF_OPENER = Spelling(((OPEN,), r"\s{0,64}+", _CALL), TagKind.SECTION)
@@ -53,8 +53,8 @@ MINIMAX_M3 = TaggedFormat(
         in_value=_IN_CALL,
         closing=re.compile(rf"\s*+{spelled(*_PREFIXES)}(?:</|\Z)"),
         strays=True,
-        pairs=True,
         nested=True,
         closer=f"{_BEGINNING}</{{}}>",
+        mark=_BEGINNING[:3],
     ),
 )

@@ -152,7 +152,7 @@ class CallArguments:
     def rest(self) -> str:
         return self._buffer[self._at :]
 
-    def takes(self, text: str) -> str | None:
+    def take_more(self, text: str) -> str | None:
         raise NotImplementedError
 
     def push(self, text: str) -> None:
@@ -261,12 +261,12 @@ class LeakParser:
         """Whether the text may end here, as far as this section goes, and a call was meant."""
         return self._arguments.complete if self._arguments else not self._in_head
 
-    def takes(self, text: str) -> str | None:
+    def take_more(self, text: str) -> str | None:
         """Take `text` if it is only more of the open call's arguments, and `next` would give
         all of it at once: this is returned.  Else nothing is taken."""
         if self._arguments is None or self._events:
             return None
-        arguments = self._arguments.takes(text)
+        arguments = self._arguments.take_more(text)
         if arguments is not None:
             self._end += len(text)
         return arguments
@@ -281,6 +281,10 @@ class LeakParser:
         else:
             self._buffer = self._buffer[self._at :] + text
             self._at = 0
+
+    def unread(self, text: Text) -> None:
+        """This text, the event that came last, is not read."""
+        self._at -= len(text.text)
 
     def next(self) -> ParseEvent | None:
         """The next event; None if more text is needed, or the section is over."""

@@ -49,6 +49,7 @@ TABLE = TagTable(
         *_TAGS,
         Spelling((("<function=",),), TagKind.CALL),
         Spelling((("<parameter",), *_OTHER_FORMATS), TagKind.VALUE),
+        Spelling((("<parameter>",),), TagKind.VALUE),
     ),
     header=_HEADER,
     several=True,

@@ -62,8 +62,8 @@ class TaggedCall(CallArguments):
     def push(self, text: str) -> None:
         self._unread += text
 
-    def takes(self, text: str) -> str | None:
-        if self._buffer or self._head.table.in_value.may_begin_in(text):
+    def take_more(self, text: str) -> str | None:
+        if self._buffer or self._may_end or self._head.table.in_value.may_begin_in(text):
             return None
         self._settled.append(text)
         self._size += len(text)
@@ -105,9 +105,9 @@ class TaggedCall(CallArguments):
 
     def _read(self, *, ended: bool = False, whole: bool = True) -> bool:
         """Read all of it; False if it has no end yet."""
-        self._may_end = False
         call = self._so_far(ended=ended, whole=whole)
         reading = call.read()
+        self._may_end = call.waits
         if reading is None:
             return False
         self._events += map(Dropped, reading.dropped)

@@ -54,6 +54,13 @@ ENDS = {
 """What closes each."""
 
 
+ARGUMENT_LEVEL, CALL_LEVEL = 0, 1
+OPENING = (TagKind.ARGUMENT, TagKind.VALUE, TagKind.CALL, TagKind.SECTION)
+LEVELS = dict(zip(OPENING, (0, 0, 1, 2), strict=True))
+LEVELS |= {ENDS[kind]: level for kind, level in LEVELS.items() if kind in ENDS}
+"""Of the tags that may end a value, or be quoted in it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tag:
     """A tag found in a text."""
@@ -196,10 +203,10 @@ class TagTable:
     """What stands around an argument's name, if that has tags of its own."""
     closer: str = ""
     """An argument's closing tag, with ``{}`` for its name."""
+    mark: str = ""
+    """What all tags of arguments hold, if nobody quotes the opening ones without the closing."""
     trim: bool = False
     """Whether a line end at each side of a value is formatting."""
-    pairs: bool = False
-    """Whether nobody quotes an argument's opening tags without the closing one."""
     typed: bool = False
     """Whether the type in an argument's tag counts more than the schema's."""
     nested: bool = False
