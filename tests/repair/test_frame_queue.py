@@ -44,6 +44,7 @@ def test_large_frames_that_wait_are_let_out(stage: ChatRepair, evidence: Evidenc
     sent = [out for each in frames for out in stage.feed(each)] + stage.close()
     assert b"".join(out.raw for out in sent) == b"".join(each.raw for each in frames)
     assert "gave up repair too much to hold back" in evidence.lines()
+    assert stage.unsent() == [], "what has left is not sent again"
 
 
 def test_many_frames_that_wait_are_let_out(
