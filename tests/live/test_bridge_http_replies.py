@@ -103,7 +103,8 @@ def test_a_redirect_is_an_error_as_only_the_bridge_could_follow_it(
 ) -> None:
     moved = Reply(b"", "text/html", 307, (("location", "https://other.test/chat/completions"),))
     exchange = bridge.ask(moved, REQUEST | {"stream": stream})
-    assert "307" in exchange.error(502)["message"]
+    error = exchange.error(502)
+    assert ("307" in error["message"], error["type"]) == (True, "server_error")
     assert exchange.reply.header("location") is None
 
 

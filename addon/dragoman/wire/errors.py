@@ -215,7 +215,7 @@ def _with_wait(message: str, code: str | None, retry_after: str) -> str:
 
 
 def _type_by(status: int) -> str:
-    return "server_error" if status >= 500 else "invalid_request_error"
+    return "invalid_request_error" if 400 <= status < 500 else "server_error"
 
 
 def _value(body: bytes) -> Any:

@@ -44,7 +44,7 @@ def open_store(value: str, *, confdir: Path, limits: Limits) -> Store:
 def place_of(value: str, confdir: Path) -> str:
     """The store in words, without its password."""
     if value.startswith(SCHEMES):
-        return f"Redis at {urlsplit(value).hostname}"
+        return f"Redis at {urlsplit(value).hostname or 'localhost'}"
     return value if value == "memory" else str(_path(value, confdir))
 
 
