@@ -162,13 +162,16 @@ def damages(tag: str, dice: random.Random) -> list[str]:
 
 def damaged(parts: Parts, dice: random.Random, *, pairs: int = 0) -> Iterator[str]:
     """The call with each of its tags damaged in turn, or in the place of the next one; and with
-    some pairs of its tags damaged."""
+    some pairs of its tags damaged, which are not neighbours: where nothing whole is left between
+    two arguments, nobody can tell a damaged call from one that lacks an argument."""
     tags = [at for at, part in enumerate(parts) if isinstance(part, str)]
     changes = [{at: each} for at in tags for each in damages(str(parts[at]), dice)]
     changes += [{a: str(parts[b]), b: str(parts[a])} for a, b in itertools.pairwise(tags)]
     for _ in range(pairs):
-        two = dice.sample(tags, 2)
-        changes.append({at: dice.choice(damages(str(parts[at]), dice)) for at in two})
+        one, other = sorted(dice.sample(range(len(tags)), 2))
+        if other > one + 1:
+            two = (tags[one], tags[other])
+            changes.append({at: dice.choice(damages(str(parts[at]), dice)) for at in two})
     for change in changes:
         yield text_of([change.get(at, part) for at, part in enumerate(parts)])
 
@@ -193,6 +196,17 @@ def test_a_call_with_a_damaged_tag_is_that_call_or_text_and_never_another(
             if not read and not pairs and follows != "call":
                 assert rest == text + after
     assert mended > len(CALLS) * 4
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("value", ["ls > out.txt", "<p>a</p>", "a <b", "2 > 1 && x"])
+def test_a_call_that_lacks_an_argument_is_a_call_whatever_its_value_holds(
+    name: str, value: str
+) -> None:
+    for line in ("\n", ""):
+        call = ("write_file", {"content": value})
+        text = text_of(WRITERS[name](*call, line))
+        assert meant(text + " Done.")[1] == [call], "its tool says what is missing"
 
 
 @pytest.mark.parametrize("name", WRITERS)

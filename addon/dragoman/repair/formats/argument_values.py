@@ -136,7 +136,7 @@ class Damage:
             if LEVELS[tag.kind] == ARGUMENT_LEVEL and (self.table.mark or other):
                 return True
         if not self.keys.issuperset(required(self.schema)):
-            return "<" in argument.text or ">" in argument.text
+            return bool(argument.tags)
         if self.table.mark and is_open(self.schema):
             return bool(lone) or self.table.mark in argument.text
         return TagKind.ARGUMENT_END in kinds and self._may_be_several(argument)
