@@ -251,7 +251,7 @@ def test_each_field_is_a_text_of_its_own() -> None:
 def test_in_code_a_field_that_ends_decides_for_kimi() -> None:
     scanner = scanner_of(DeclaredTools.of_request(REQUEST), "any")
     out = scanner.enter("reasoning") + scanner.feed(f"```\n{SECTION}\n")
-    assert gist(out) == "```\n"
+    assert gist(out + scanner.enter("reasoning")) == "```\n"
     assert gist(scanner.enter("content")) == BASH
 
 
