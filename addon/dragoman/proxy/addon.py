@@ -8,6 +8,7 @@ not `live`: they are counted (`observe/summary`), and left alone.
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 from collections.abc import Iterable
@@ -42,6 +43,9 @@ from .self_test import SelfTest
 from .stored.endpoints import StoredEndpoints
 
 logger = logging.getLogger(__name__)
+
+PAUSE = 0.001
+"""Seconds after more than ten milliseconds of work on a reply."""
 
 try:
     from .mitm.http_layer import adopt, close_what_is_left, connect_when_asked
@@ -236,6 +240,11 @@ class Dragoman:
         if (record := recorder_of(flow)) is not None and record.client_request is not None:
             set_json(flow.request, record.client_request.body)
         await self._requests.send(flow, self._decisions.of(flow), self._decisions.settings)
+
+    async def dragoman_pause(self, _: http.HTTPFlow) -> None:
+        """A reply has taken long: our own hook, see `http_stream`.  What has come for other flows
+        takes several turns of the event loop to get through mitmproxy."""
+        await asyncio.sleep(PAUSE)
 
     async def dragoman_keep(self, flow: http.HTTPFlow) -> None:
         """A reply of which something is kept is about to end: our own hook, see `http_stream`."""

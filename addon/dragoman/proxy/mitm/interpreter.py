@@ -46,8 +46,8 @@ class DragomanRefusedHook(commands.StartHook):
 
 @dataclass
 class DragomanPauseHook(commands.StartHook):
-    """Nothing is to be done: whatever follows it waits until other flows have run.  Of what one
-    read of a socket has brought, mitmproxy has all parts handled before that."""
+    """Time for other flows to run.  Of what one read of a socket has brought, mitmproxy has all
+    parts handled before that."""
 
     flow: http.HTTPFlow
 
