@@ -109,8 +109,8 @@ def without_stored(body: object) -> object:
 
 
 def _checked(body: object, *, stores: bool) -> RequestObject:
-    """The request.  Refuses one without a model, a chat request, and what only a provider that stores
-    and schedules responses can do."""
+    """The request.  Refuses one without a model, a chat request, and what only a provider that
+    stores and schedules responses can do."""
     if not isinstance(body, dict):
         raise Refused("The request body must be a JSON object.", code="invalid_type")
     request = RequestObject(body)

@@ -31,7 +31,7 @@ from .content import merged, readable_text, text_content, text_of, user_content
 from .images import LEFT_OUT, json_without_data, without_data, without_media
 from .tool_outputs import output_content
 from .toolbox import Toolbox, upstream_name
-from .validation import RequestObject, invalid_value, label, missing, unsupported, present
+from .validation import RequestObject, invalid_value, label, missing, present, unsupported
 
 HOSTED: Mapping[str, tuple[str, ...]] = {
     "web_search_call": ("action", "query", "queries", "results"),
