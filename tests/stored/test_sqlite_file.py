@@ -64,59 +64,38 @@ def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def other_version(path: Path, version: int) -> bytes:
-    """A file with this version of the schema, and one response; what it holds."""
+@pytest.mark.parametrize("version", [1, 3])
+def test_a_file_of_another_version_is_set_aside(
+    tmp_path: Path, version: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "other.db"
+    other_version(path, version)
+    before = path.read_bytes()
+    with ThreadPoolExecutor(8) as pool:
+        stores = [each.result() for each in [pool.submit(file_store, path) for _ in range(8)]]
+    assert stores[0].get(OWNER, ["resp_1"], NOW) == [None]
+    for number, store in enumerate(stores):
+        store.put(OWNER, f"now_{number}", b"x", NOW)
+    names = [f"now_{number}" for number in range(8)]
+    assert stores[0].get(OWNER, names, NOW) == [b"x"] * 8
+    for store in stores:
+        store.close()
+    assert path.read_bytes() == before
+    assert "are kept in other.db.schema2 from now on" in caplog.text
+    caplog.clear()
+    path.unlink()
+    assert file_store(path).get(OWNER, names, NOW) == [b"x"] * 8
+    assert caplog.text == ""
+
+
+def other_version(path: Path, version: int) -> None:
+    """A file with this version of the schema, and one response."""
     store = file_store(path)
     store.put(OWNER, "resp_1", b"kept before", NOW)
     store.close()
     with closing(sqlite3.connect(path)) as db:
         db.execute(f"PRAGMA user_version = {version}")
         db.execute("PRAGMA journal_mode = DELETE")
-    return path.read_bytes()
-
-
-@pytest.mark.parametrize("version", [1, 3])
-def test_a_file_of_another_version_is_set_aside(
-    tmp_path: Path, version: int, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "other.db"
-    before = other_version(path, version)
-    store = file_store(path)
-    assert store.get(OWNER, ["resp_1"], NOW) == [None]
-    store.put(OWNER, "resp_2", b"kept now", NOW)
-    store.close()
-    assert (tmp_path / f"other.db.version{version}").read_bytes() == before
-    (record,) = caplog.records
-    assert f"it is now other.db.version{version}" in record.getMessage()
-    store = file_store(path)
-    assert store.get(OWNER, ["resp_2"], NOW) == [b"kept now"]
-    assert len(caplog.records) == 1
-
-
-def test_a_file_of_another_version_that_is_in_use_stays(tmp_path: Path) -> None:
-    path = tmp_path / "other.db"
-    other_version(path, 1)
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("BEGIN")
-        db.execute("SELECT * FROM responses").fetchall()
-        with pytest.raises(OptionsError, match="database is locked"):
-            file_store(path)
-        assert [each.name for each in tmp_path.glob("*.version*")] == []
-    file_store(path).close()
-    assert [each.name for each in tmp_path.glob("*.version*")] == ["other.db.version1"]
-
-
-def test_of_many_that_find_a_file_of_another_version_one_sets_it_aside(tmp_path: Path) -> None:
-    path = tmp_path / "other.db"
-    before = other_version(path, 1)
-    with ThreadPoolExecutor(8) as pool:
-        stores = [each.result() for each in [pool.submit(file_store, path) for _ in range(8)]]
-    for number, store in enumerate(stores):
-        store.put(OWNER, f"resp_{number}", b"x", NOW)
-    names = [f"resp_{number}" for number in range(8)]
-    assert stores[0].get(OWNER, names, NOW) == [b"x"] * 8
-    assert (tmp_path / "other.db.version1").read_bytes() == before
 
 
 def test_damage_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:

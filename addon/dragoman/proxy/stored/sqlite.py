@@ -9,8 +9,9 @@ what is too old or too much; freed pages are used again, and if there are many, 
 some pages at each put.  Deleted data is overwritten (secure_delete), and `delete` empties the log
 into the file (`_empty_log`).
 
-A file of another version of Dragoman is set aside, under its name and that version, and a new one
-is made.  Triggers keep the table of owners right.
+A file of another version of Dragoman is left as it is, and one is made beside it: were it renamed,
+a process that has it open would use the log of the new one, by its name.  Triggers keep the table
+of owners right.
 """
 
 from __future__ import annotations
@@ -80,10 +81,6 @@ WHERE owner = (SELECT owner FROM owners ORDER BY size DESC LIMIT 1) ORDER BY use
 class _OtherSchemaError(Exception):
     """The file is of another version of Dragoman."""
 
-    def __init__(self, version: int) -> None:
-        super().__init__(version)
-        self.version = version
-
 
 class Sqlite:
     def __init__(self, path: Path | None, limits: Limits) -> None:
@@ -95,7 +92,19 @@ class Sqlite:
         self._log_has_deleted = False
         self._damaged = ""
         with self._errors():
-            self._db = _open(self._path, BUSY)
+            if path and _beside(path).exists():
+                self._path = _beside(path)
+            try:
+                self._db = _open(self._path, BUSY)
+            except _OtherSchemaError:
+                logger.warning(
+                    "%s was written by another version of Dragoman and is left as it is: what it "
+                    "keeps is not found any more. Responses are kept in %s from now on.",
+                    self._path,
+                    _beside(self._path).name,
+                )
+                self._path = _beside(self._path)
+                self._db = _open(self._path, BUSY)
             self._page_size = _number(self._db, "PRAGMA page_size")
             self._secret: bytes = self._db.execute("SELECT secret FROM secret").fetchone()[0]
 
@@ -213,34 +222,27 @@ def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _make(path: Path) -> int:
-    """Make the file and its folder, if they are missing; the file's inode."""
+def _make(path: Path) -> None:
+    """The file and its folder, if they are missing."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     # A file that exists is opened by SQLite alone: to close it would end the locks that this
     # process has on it (https://sqlite.org/howtocorrupt.html, 2.2).
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path.resolve(), os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    try:
-        found = path.stat()
-    except FileNotFoundError:  # another process has just set it aside
-        return _make(path)
-    if 0 < found.st_size < HEADER:
+    if 0 < path.stat().st_size < HEADER:
         raise StoreError(f"{path} is no SQLite file; set dragoman_store to another one.")
-    return found.st_ino
 
 
 def _open(path: Path, busy: float) -> sqlite3.Connection:
     """A connection to the file, which is made if it is missing; `busy`: seconds to wait for another
     process that writes."""
+    if path != _MEMORY:
+        _make(path)
     deadline = time.monotonic() + busy
     while True:
-        inode = 0 if path == _MEMORY else _make(path)
         db = sqlite3.connect(path, timeout=busy, isolation_level=None, check_same_thread=False)
         try:
             _prepare(db, path)
-        except _OtherSchemaError as other:
-            with contextlib.closing(db):
-                _set_aside(db, path, inode, other.version)
         except BaseException as error:
             db.close()
             # Of many that make the file at once, one in thousands gets this at once from
@@ -252,23 +254,9 @@ def _open(path: Path, busy: float) -> sqlite3.Connection:
             return db
 
 
-def _set_aside(db: sqlite3.Connection, path: Path, inode: int, version: int) -> None:
-    """Rename a file of another version.  A file in use is never renamed: who closes it would
-    remove, by its name, the log of the new one.  So the log goes first, which SQLite refuses while
-    somebody else has the file open (its error is raised)."""
-    db.execute("PRAGMA journal_mode = DELETE")
-    aside = path.with_name(f"{path.name}.version{version}")
-    with _transaction(db, "BEGIN EXCLUSIVE"):
-        # Another process may have been here first: then a new file has the name.
-        if not path.exists() or path.stat().st_ino != inode:
-            return
-        path.replace(aside)
-    logger.warning(
-        "%s was written by another version of Dragoman: it is now %s, and a new one is made. "
-        "What was kept there is not found any more; delete it if no other version needs it.",
-        path,
-        aside.name,
-    )
+def _beside(path: Path) -> Path:
+    """The file of this version, where `path` has one of another."""
+    return path.with_name(f"{path.name}.schema{VERSION}")
 
 
 def _prepare(db: sqlite3.Connection, path: Path) -> None:
@@ -296,7 +284,7 @@ def _version(db: sqlite3.Connection, path: Path) -> int:
     if application == APPLICATION and version == VERSION:
         return version
     if application == APPLICATION:
-        raise _OtherSchemaError(version)
+        raise _OtherSchemaError
     if application or version or _number(db, "SELECT count(*) FROM sqlite_master"):
         raise StoreError(
             f"{path} is a database of something else; set dragoman_store to another file."
