@@ -197,13 +197,14 @@ class AsyncStore:
         at, _, speaks = (blob or b"0 ").decode().partition(" ")
         return speaks, float(at)
 
-    def remember(self, address: str, speaks: str, now: float) -> None:
-        """Forget it for an empty text. Not awaited: what is lost is found out again."""
-        name = _ADDRESS + address
+    def remember(self, address: str, speaks: str, at: float) -> None:
+        """Forget it for an empty text.  `at` is when it was found out, in Unix seconds.  Not
+        awaited: what is lost is found out again."""
+        now, name = time.time(), _ADDRESS + address
 
         def write(store: Store) -> None:
             if speaks:
-                store.put("", name, f"{now:.0f} {speaks}".encode(), now)
+                store.put("", name, f"{at:.0f} {speaks}".encode(), now)
             else:
                 store.delete("", name)
 
