@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import random
+import re
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.repair.formats import enclosed_json
+from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.markdown import MAX_FENCE_LINES, MAX_TICKS, MarkdownCode
+from tests.repair.formats.turns import events_of, gist
 
 FENCE = "```"
 OPEN = {
@@ -32,6 +37,11 @@ OPEN = {
     "inline, two backticks": "a ``b ` c ^",
     "inline, three backticks": "a ```b c ^",
     "opened again": "`a` `b^",
+    "a run indented by four blanks closes none": "```\na\n    ```\n^",
+    "a quoted run closes no fence outside": "```\na\n> ```\n^",
+    "a text may have opened one, or not": "So: ```\na\n```\n^",
+    "tildes after a text, likewise": "So: ~~~\na\n~~~\n^",
+    "an indented run, likewise": "a\n    ```\n```\n^",
     "fence opened again": "```\na\n```\n```\n^",
     "fence after a closed one in a line": "```a``` and ```\n^",
 }
@@ -42,6 +52,8 @@ CLOSED = {
     "fence, closed where the line goes on with a token": "```\na\n```^",
     "fence, closed by a longer one": "```\na\n`````\n^",
     "fence, closed after blanks": "```\na\n  ```  \n^",
+    "a fence of a list item": "1. a\n\n    ```\n    b\n    ```\n^",
+    "indented by as much as the fence": "10. ```\n    a\n    ```\n^",
     "quoted fence": "> ```\n> a\n> ```\n^",
     "tildes": "~~~ x\na\n~~~\n^",
     "inline": "a `b` ^",
@@ -122,6 +134,19 @@ def test_the_cutting_changes_nothing(data: st.DataObject, text: str) -> None:
         ("`a\n\n", "x", "`", False),
         ("<pre class=a>\n", "x", "\nmore\n</pre>", True),
         ("<pre>a</pre>\n", "x", "</pre>", False),
+        ("<!-- a\n", "x\ny", "\nb -->", True),
+        ("<!-- a -->\n", "x", "-->", False),
+        ("<!-- a\n", "x", "b", False),
+        ("<a><![CDATA[", "x", "]]></a>", True),
+        ("| a | ", "x", " | b |\n", True),
+        ("  | ", "x", "|", True),
+        ("| a | ", "x\ny", " |", False),
+        ("| a ", "x", " b\n|", False),
+        ("a | ", "x", " |", False),
+        ("\\begin{verbatim}\n", "x\ny", "\n\\end{verbatim}", True),
+        ("\\begin{verbatim}a\\end{verbatim}\n", "x", "\\end{verbatim}", False),
+        ("[code]", "x", "\n[/code]", True),
+        ("[CODE=python]\n", "x", "\n[/CODE]", True),
     ],
 )
 def test_what_follows_tells_what_is_quoted(
@@ -136,3 +161,50 @@ def test_what_follows_tells_what_is_quoted(
             left = quotation.within(what, over=True)
             holds = left is None or bool(left.holds(after, ended=True))
         assert holds is quoted
+
+
+CALL = '<tool_call>\n{"name": "bash", "arguments": {"command": "%d"}}\n</tool_call>'
+LINES = ["text", "", "a `b` c", "So: ```", "like this:```json", "it is ~~~", "- a", "x ``y`` z"]
+INDENTS = ["", "", "", " ", "   ", "    ", "      ", "\t"]
+
+
+def generated(pick: random.Random, *, plain: bool) -> tuple[str, set[int], set[int]]:
+    """A text, and the numbers of the calls in it that CommonMark quotes, and of the others.  One
+    that is `plain` leaves nothing in doubt."""
+    lines: list[str] = []
+    fence, numbers = "", (set(), set())
+    for number in range(pick.randrange(4, 20)):
+        indent = pick.choice(INDENTS[: 4 if plain and fence else 5] if plain else INDENTS)
+        match pick.randrange(4):
+            case 0:
+                lines.append(pick.choice(LINES[:3] if plain else LINES))
+            case 1:
+                run = pick.choice("`~") * pick.randrange(3, 5)
+                run = fence if fence and (plain or pick.random() < 0.6) else run
+                info = "" if plain and fence else pick.choice(["", "", "json", " py"])
+                lines.append(f"{indent}{run}{info}")
+                if len(indent) <= 3 and indent != "\t":
+                    closes = fence and run.startswith(fence) and not info
+                    fence = "" if closes else fence or run
+            case 2:
+                numbers[not fence].add(number)
+                lines += (CALL % number).split("\n")
+            case _:
+                lines += ["", "More."]
+    return "\n".join([*lines, "The end."]), *numbers
+
+
+@pytest.mark.parametrize("plain", [True, False])
+@pytest.mark.parametrize("size", [7, 9999])
+def test_what_commonmark_quotes_is_not_run(plain: bool, size: int) -> None:
+    pick, quoted = random.Random(f"{plain}{size}"), 0
+    for _ in range(400):
+        text, in_code, real = generated(pick, plain=plain)
+        pieces = [text[at : at + size] for at in range(0, len(text), size)]
+        events = events_of(pieces, ActiveFormats((enclosed_json.HERMES,)))
+        calls = re.findall(r'\{"command": "(\d+)"\}\]', gist(events))
+        run = set(map(int, calls))
+        assert not run & in_code, text
+        assert run == real if plain else run <= real, text
+        quoted += len(in_code)
+    assert quoted > 400

@@ -107,7 +107,7 @@ class Candidate:
     @property
     def quoted_in_text(self) -> bool:
         """Whether it is in code, or may be in code that its line closes."""
-        return self.until_end or (self.quotation is not None and bool(self.quotation.inline))
+        return self.until_end or (self.quotation is not None and self.quotation.in_line)
 
     @property
     def why_text(self) -> str:
@@ -314,7 +314,7 @@ class CallReader:
                 candidate.quotation = None
             return not candidate.in_code
         candidate.quotation = left
-        if not (left.by_lines or left.inline or left.closers):
+        if not (left.by_lines or left.in_line or left.closers):
             self._set_unquoted(candidate)
         return False
 

@@ -4,13 +4,16 @@ A model that explains a format writes its markers inside a fence or inline code,
 text.  `MarkdownCode` follows one text, and tells at any place whether code is open:
 
 - A fence is three or more backticks or tildes that begin their line (after any blanks,
-  ``>`` and list markers), or that end their line with at most one word after them.  It is
-  closed by a bare run of the same character, at least as long, in a line of its own.
+  ``>`` and list markers).  It is closed by a bare run of the same character, at least as long, in
+  a line of its own, which is indented by at most three blanks, or as far as the fence.
+- A run that ends a line of text, with at most one word after it, or begins it behind four blanks,
+  could open a fence or be nothing: both readings are kept, and code is open if it is in either.
 - Inline code is any other run of backticks; it is closed by a run of the same length in
   its line, and ends with its line.
 
 The rules are CommonMark's, sections 4.4, 4.5, 5.1 and 6.1, but for what models get wrong: a
-fence may be indented at will and may begin after a text.  Of other ways to quote only what
+fence may be indented at will and may begin after a text; but no page that a model repeats may end
+its own quotation by that.  Of other ways to quote only what
 follows decides (`Quotation`), as models also leave a mark without its other half, and indent the
 first line of a call only.  The invariant: only the text matters, not how it was cut.
 """
@@ -18,6 +21,7 @@ first line of a call only.  The invariant: only the text matters, not how it was
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 MAX_FENCE_LINES = 4096
@@ -35,9 +39,11 @@ _LINES_BEFORE = 32
 
 _FENCE_RUN = re.compile(r"[`~](?:(?<=`)``|(?<=~)~~)")
 _FENCE = re.compile(r"`{3,}+|~{3,}+")
-_BEGINS = re.compile(r"(?:[ \t\r>]|[-*+][ \t]|\d{1,9}[.)][ \t]){0,80}+(`{3,}+|~{3,}+)")
+_BEGINS = re.compile(r"((?:[ \t\r>]|[-*+][ \t]|\d{1,9}[.)][ \t]){0,80}+)(`{3,}+|~{3,}+)")
 _ENDS = re.compile(r"[`~][ \t]*+[^\s`~]*+[ \t\r]*+\Z")
-_CLOSES = re.compile(r"[ \t\r>]{0,80}+(`{3,}+|~{3,}+)[ \t\r>]*+")
+_CLOSES = re.compile(r"([ \t\r>]{0,80}+)(`{3,}+|~{3,}+)[ \t\r>]*+")
+_MAX_INDENT = 3
+"""Blanks before a run that is a fence for certain (CommonMark 4.5)."""
 
 _QUOTED_LINE = re.compile(r" {0,3}>(?:[ \t\r]|\Z)")
 _INDENT = re.compile(r"[ \t]*")
@@ -58,11 +64,46 @@ _QUOTED = re.compile(r'(?<![0-9])"(?=\S|\s*\Z)[^"]*("?)')
 before a blank it closes."""
 _OPENING_MARK = re.compile(r"""(?:^|[\s(\[{:=,–—-])(['‘‹])\Z""")
 _SINGLE_MARKS = {"'": "'", "‘": "’", "‹": "›"}
-_OPENING = re.compile(f'["`{"".join([*_MARKS, *_SINGLE_MARKS])}]|<(?:pre|code)', re.IGNORECASE)
+_BLOCK = re.compile(
+    r"(<!--)|(-->)|(<!\[CDATA\[)|(\]\]>)|\\(begin|end)\{(verbatim|Verbatim|lstlisting|minted)\*?\}"
+    r"|\[(/?)code\b[^\[\]\n]{0,80}\]",
+    re.IGNORECASE,
+)
+"""The beginnings and ends of other blocks that quote: of HTML, XML, LaTeX and forums."""
+_ROW = re.compile(r"[ \t]*\|")
+"""The beginning of a row of a table."""
+_OPENING = re.compile(
+    f'["`{"".join([*_MARKS, *_SINGLE_MARKS])}]|<(?:pre|code|!--|!\\[)|\\\\begin|\\[code',
+    re.IGNORECASE,
+)
+_BLOCK_ENDS = ("</", "-->", "]]>", "\\end{", "[/")
+"""What the ends of elements and blocks begin with: they need not follow right after."""
 _CLOSING_TAGS = re.compile(r"(?:\s*</[\w:-]{1,40}>)*\s*")
 _CLOSING_TAG_SO_FAR = re.compile(r"<(?:/[\w:-]{0,40})?")
 AFTER_LIMIT = 2048
 """Characters after a call in which the end of its quotation is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """One that is open."""
+
+    run: str
+    indent: int
+    """Columns before it, after the last ``>``."""
+    depth: int = 0
+    """How many ``>`` are before it."""
+
+    @classmethod
+    def at(cls, run: str, before: str) -> Fence:
+        """The run after this beginning of its line."""
+        *quotes, rest = before.split(">")
+        rest = rest.expandtabs(4)
+        return cls(run, len(rest) - bool(quotes and rest.startswith(" ")), len(quotes))
+
+
+_Fences = tuple[Fence | None, Fence | None]
+"""The fence that is open if a run that may open one does, and if it does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +119,26 @@ class Quotation:
     """The lengths of runs in this line one of which opens inline code, if another closes it."""
     closers: tuple[str, ...] = ()
     """Marks whose other half is before the place: the calls are quoted if one of them follows
-    right after, or after closing tags, or, if it ends an HTML element itself, at all."""
+    right after, or after closing tags, or, if it ends an element or a block itself, at all."""
+    row: bool = False
+    """Whether the line may be a row of a table, if a ``|`` ends it."""
     read: bool = False
     """Whether the calls have been compared (`within`)."""
 
     @property
     def in_element(self) -> bool:
-        """Whether an HTML element that quotes is open."""
-        return any(mark.startswith("</") for mark in self.closers)
+        """Whether an element or a block that quotes is open."""
+        return any(mark.startswith(_BLOCK_ENDS) for mark in self.closers)
+
+    @property
+    def in_line(self) -> bool:
+        """Whether the rest of the line may show that the calls in it are quoted."""
+        return self.row or bool(self.inline)
 
     @property
     def by_lines(self) -> bool:
         """Whether the text of the calls may show that they are quoted, or are not."""
-        return not self.read and (self.quotes_line or bool(self.inline))
+        return not self.read and (self.quotes_line or self.in_line)
 
     @property
     def quotes_line(self) -> bool:
@@ -110,20 +158,23 @@ class Quotation:
         line = self.line and all(_QUOTED_LINE.match(line) for line in lines)
         if over and (indent or line):
             return None
-        return Quotation(indent, line, () if others else self.inline, self.closers, over)
+        inline, row = () if others else self.inline, self.row and not others
+        return Quotation(indent, line, inline, self.closers, row, over)
 
     def holds(self, after: str, *, ended: bool) -> bool | None:
         """Whether the calls are quoted by marks, or by the rest of their line, if this text comes
         `after` them; None if more text is needed, unless it has `ended`."""
         bare = after[_CLOSING_TAGS.match(after).end() :]  # type: ignore[union-attr]
-        ends = [mark for mark in self.closers if mark.startswith("</")]
+        ends = [mark for mark in self.closers if mark.startswith(_BLOCK_ENDS)]
         if bare.startswith(self.closers) or any(mark in after.lower() for mark in ends):
             return True
         line, line_end, _ = after.partition("\n")
         line = line if line_end or ended else line.rstrip("`")
         if self.inline and any(len(run) in self.inline for run in _TICKS.findall(line)):
             return True
-        waits = bool(ends) or bool(self.inline and not line_end)
+        if self.row and (line_end or ended) and line.rstrip().endswith("|"):
+            return True
+        waits = bool(ends) or (self.in_line and not line_end)
         waits = waits or any(mark.startswith(bare) for mark in self.closers)
         waits = waits or (bool(self.closers) and _CLOSING_TAG_SO_FAR.fullmatch(bare) is not None)
         return None if waits and not ended else False
@@ -133,8 +184,8 @@ class MarkdownCode:
     """Follows one text; `is_open` and `inline` say whether what comes next is quoted."""
 
     def __init__(self) -> None:
-        self._fence = ""
-        """The run that opened the fence in which the line begins."""
+        self._fences: _Fences = None, None
+        """Those in which the line begins."""
         self.fence_lines = 0
         """See `MAX_FENCE_LINES`."""
         self._line = ""
@@ -154,37 +205,29 @@ class MarkdownCode:
 
     def feed_calls(self, text: str) -> None:
         """Whole calls that are text: a fence that begins in them ends with them."""
-        fence = self.fence
+        fences = _after_line(self._fences, self._line, ended=False)
         self.feed(text)
-        self._fence, self._line = fence, _FENCE.sub("", self._line)
-
-    @property
-    def fence(self) -> str:
-        """The run that opened the fence that is open here, if any; what follows belongs to no
-        run."""
-        if not self._fence:
-            return _opened(self._line, ended=False)
-        return "" if _closes(self._line, self._fence) else self._fence
+        self._fences, self._line = fences, _FENCE.sub("", self._line)
 
     def is_open(self) -> bool:
         """Whether code is open here for certain."""
         many = self.fence_lines > MAX_FENCE_LINES or self._line.count("`") > MAX_TICKS
-        return many or bool(self.fence)
+        return many or any(_after_line(self._fences, self._line, ended=False))
 
     @property
     def inline(self) -> tuple[int, ...]:
         """If code is not open for certain: the lengths of the runs one of which opens inline code
         if another closes it in the rest of the line."""
-        return () if self._fence or "`" not in self._line else _unclosed(self._line)
+        return () if any(self._fences) or "`" not in self._line else _unclosed(self._line)
 
     def quotation(self) -> Quotation | None:
         """How calls that begin here may be quoted, if code is not open for certain; None if
         nothing quotes them."""
         line = _QUOTED_LINE.match(f"{self._line}x") is not None
         indent = self._indent() if self._line.startswith((" ", "\t")) else 0
-        inline, closers = self.inline, self._closers()
-        found = line or indent or inline or closers
-        return Quotation(indent, line, inline, closers) if found else None
+        inline, closers, row = self.inline, self._closers(), _ROW.match(self._line) is not None
+        found = line or indent or inline or closers or row
+        return Quotation(indent, line, inline, closers, row) if found else None
 
     def _read_lines(self, lines: str) -> None:
         """Whole lines, some of which may open a fence, or close it."""
@@ -193,10 +236,7 @@ class MarkdownCode:
             begin = max(at, lines.rfind("\n", at, run.start()) + 1)
             at = lines.index("\n", run.end()) + 1
             line = _shortened(lines[begin : at - 1])
-            if not self._fence:
-                self._fence = _opened(line, ended=True)
-            elif _closes(line, self._fence):
-                self._fence = ""
+            self._fences = _after_line(self._fences, line, ended=True)
             self.fence_lines += 1
 
     def _indent(self) -> int:
@@ -230,7 +270,22 @@ class MarkdownCode:
         closers += _TICKS.findall(paragraph)[:1]
         elements = {name.lower(): end for end, name in _HTML.findall(tail)}
         closers += [f"</{name}>" for name, end in elements.items() if not end]
-        return tuple(closers)
+        return (*closers, *_open_blocks(tail))
+
+
+def _open_blocks(text: str) -> Iterator[str]:
+    """The ends of the blocks that are open after a text, in small letters."""
+    blocks: dict[str, bool] = {}
+    for comment, comment_end, data, data_end, latex, name, forum in _BLOCK.findall(text):
+        if comment or comment_end:
+            blocks["-->"] = bool(comment)
+        elif data or data_end:
+            blocks["]]>"] = bool(data)
+        elif latex:
+            blocks[f"\\end{{{name.lower()}"] = latex == "begin"
+        else:
+            blocks["[/code]"] = not forum
+    return (end for end, is_open in blocks.items() if is_open)
 
 
 def _shortened(line: str) -> str:
@@ -240,27 +295,42 @@ def _shortened(line: str) -> str:
     return f"{line[:_HEAD]} {line[_HEAD + 1 - _LINE_LIMIT :]}"
 
 
-def _opened(line: str, *, ended: bool) -> str:
-    """The run in a line that opens a fence, if any: it begins the line, or `ended` the line, so
-    far at least for backticks."""
+def _after_line(fences: _Fences, line: str, *, ended: bool) -> _Fences:
+    """The fences that are open after a line, of which no more comes if it has `ended`."""
     if "```" not in line and "~~~" not in line:
-        return ""
+        return fences
+    opened = _opened(line, ended=ended)
+    may_open, opens = (
+        new if fence is None else None if _closes(line, fence) else fence
+        for fence, new in zip(fences, opened, strict=True)
+    )
+    return may_open, opens
+
+
+def _opened(line: str, *, ended: bool) -> _Fences:
+    """The fence that a run in a line may open, or one that it opens for certain: it begins the
+    line, or may, `ended`, end the line, so far at least for backticks."""
     begun = _BEGINS.match(line)
-    if begun and (begun[1][0] == "~" or "`" not in line[begun.end() :]):
-        return begun[1]
+    if begun and (begun[2][0] == "~" or "`" not in line[begun.end() :]):
+        fence = Fence.at(begun[2], begun[1])
+        certain = fence.indent <= _MAX_INDENT or not begun[1].isspace()
+        return fence, fence if certain else None
     last = _ENDS.search(line)
     if last is None or len(last[0]) > _INFO_LIMIT:
-        return ""
+        return None, None
     before = line[: last.start() + 1]
     run = before[len(before.rstrip(before[-1])) :]
     opens = ended if run[0] == "~" else _unclosed(line) == (len(run),)
-    return run if opens and len(run) >= 3 else ""
+    return Fence(run, 0) if opens and len(run) >= 3 else None, None
 
 
-def _closes(line: str, fence: str) -> bool:
-    """Whether a line, so far, closes the fence that this run has opened."""
-    run = _CLOSES.fullmatch(line)
-    return run is not None and run[1].startswith(fence)
+def _closes(line: str, fence: Fence) -> bool:
+    """Whether a line, so far, closes this fence."""
+    found = _CLOSES.fullmatch(line)
+    if found is None or not found[2].startswith(fence.run):
+        return False
+    run = Fence.at(found[2], found[1])
+    return run.indent <= max(_MAX_INDENT, fence.indent) and run.depth <= fence.depth
 
 
 def _unclosed(line: str) -> tuple[int, ...]:
