@@ -17,6 +17,7 @@ from ...repair.policy import Policy
 from ...repair.scanner import Scanner
 from ...wire import messages as api
 from ...wire.chat_end import is_whole
+from ...wire.context_overflow import reworded_frame, with_overflow_reworded
 from ...wire.errors import reports_error
 from ...wire.json_codec import Json, dumps, objects, string
 from ...wire.messages import Blocks
@@ -26,6 +27,8 @@ from .host_reader import HostText, ItemAdded, ItemDone, Said, TextDelta
 from .message_reader import MessageReader
 from .native_repair import Client, End, NativeRepair, ScannedText, Waiting
 
+OVERFLOW_REWORDED = ("said in the words that clients know", "an error of a prompt that is too long")
+"""For the record."""
 MAX_WORDLESS = 64
 """Frames in a row that wait for the first word of a block."""
 
@@ -80,11 +83,21 @@ class MessagesRepair(NativeRepair):
     def error(self, message: str) -> Frame:
         return api.encoded(api.error_body(message))
 
+    def feed(self, frame: Frame) -> list[Frame]:
+        reworded = reworded_frame(frame)
+        if reworded is not frame:
+            self._evidence.note(*OVERFLOW_REWORDED)
+        return super().feed(reworded)
+
     def document(self, body: bytes) -> bytes:
         """It is read as the events by which it would have been streamed."""
         message = Document(body).readable(self._evidence)
         if not isinstance(message, dict) or not api.is_message(message):
-            return body
+            reworded = with_overflow_reworded(message)
+            if reworded is message:
+                return body
+            self._evidence.note(*OVERFLOW_REWORDED)
+            return dumps(reworded)
         blocks, ends = Blocks(), message
         frames = [sent for each in api.events_of(message) for sent in self.feed(api.encoded(each))]
         for frame in frames:
