@@ -86,7 +86,11 @@ SAID: list[tuple[str, int | None, int | None]] = [
         131072,
     ),
     ("Prompt too long: 40001 tokens exceeds max context window of 32768 tokens", 40001, 32768),
-    ("max_total_tokens (140000) must be less than or equal to max_seq_len (131072)", 140000, 131072),
+    (
+        "max_total_tokens (140000) must be less than or equal to max_seq_len (131072)",
+        140000,
+        131072,
+    ),
     ("prompt token count of 140000 exceeds the limit of 128000", 140000, 128000),
     ("Current length is 140000 while limit is 131072", 140000, 131072),
     ("Input length 131100 exceeds maximum allowed token size 131072", 131100, 131072),

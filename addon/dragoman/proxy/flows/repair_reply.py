@@ -42,7 +42,7 @@ from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import FlowRecorder, recorder_of
 from ..options import Settings
 from ..routes import route_of
-from .cure_flow import CureFlow
+from .cure_flow import CureFlow, SentRequest
 from .live_stream import LiveStream, ReplyContext, WatchedStream
 
 logger = logging.getLogger(__name__)
@@ -119,10 +119,10 @@ class RepairReplies:
             response.headers.pop("content-encoding", None)
             response.content = new
 
-    def request_read(self, flow: http.HTTPFlow, value: object) -> None:
+    def request_read(self, flow: http.HTTPFlow, sent: SentRequest) -> None:
         """A request is sent with this value: it need not be read again."""
         try:
-            request: ReadRequest | None = _what_it_says(flow.request, value)
+            request: ReadRequest | None = _what_it_says(flow.request, sent.value, sent.received)
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
             request = None
@@ -298,9 +298,9 @@ async def read_request(request: http.Request) -> ReadRequest:
     return _what_it_says(request, value)
 
 
-def _what_it_says(request: http.Request, value: object) -> ReadRequest:
+def _what_it_says(request: http.Request, value: object, received: object = None) -> ReadRequest:
     route = route_of(request)
-    tools = tools_of(value, "responses" if route.gives_response else route.api)
+    tools = tools_of(value, "responses" if route.gives_response else route.api, received)
     stream = bool(value.get("stream")) if isinstance(value, dict) else None
     return ReadRequest(stream, tools)
 
