@@ -110,33 +110,19 @@ def test_without_what_it_shared_a_response_of_an_earlier_version_is_a_turn_alone
 
 
 async def known(store: AsyncStore, names: str) -> list[str]:
-    return [await store.speaks(letter * 64) for letter in names]
+    return [(await store.speaks(letter * 64))[0] for letter in names]
 
 
 def test_an_address_is_remembered_until_it_is_forgotten(store: AsyncStore) -> None:
     async def live() -> None:
         assert await known(store, "a") == [""]
-        store.remember("a" * 64, "chat")
-        store.remember("b" * 64, "responses")
-        assert await known(store, "abc") == ["chat", "responses", ""]
-        store.remember("a" * 64, "responses")
+        store.remember("a" * 64, "chat", 1e9)
+        store.remember("b" * 64, "its own API", 2e9)
+        assert await known(store, "abc") == ["chat", "its own API", ""]
+        assert await store.speaks("b" * 64) == ("its own API", 2e9)
+        store.remember("a" * 64, "its own API", 1e9)
         for letter in "bc":
-            store.remember(letter * 64, "")
-        assert await known(store, "abc") == ["responses", "", ""]
-
-    asyncio.run(live())
-
-
-def test_an_address_is_remembered_as_long_as_a_response(
-    backend: Backend, store: AsyncStore
-) -> None:
-    async def live() -> None:
-        for letter in "ab":
-            store.remember(letter * 64, "chat")
-        assert await known(store, "ab") == ["chat", "chat"]
-        backend.advance(20 * DAY)
-        assert await known(store, "a") == ["chat"]
-        backend.advance(20 * DAY)
-        assert await known(store, "ab") == ["chat", ""]
+            store.remember(letter * 64, "", 1e9)
+        assert await known(store, "abc") == ["its own API", "", ""]
 
     asyncio.run(live())

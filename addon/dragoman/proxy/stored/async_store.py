@@ -187,28 +187,24 @@ class AsyncStore:
 
     # Which API an upstream speaks
 
-    async def speaks(self, address: str) -> str:
-        """The API that the upstream at this address (a hash) speaks; "" if unknown.  The time of
-        the entry begins anew."""
+    async def speaks(self, address: str) -> tuple[str, float]:
+        """The API that the upstream at this address (a hash) speaks, "" if unknown; and when that
+        was found out, in Unix seconds."""
         if self._thread is None:
-            return ""
+            return "", 0.0
         now, name = time.time(), _ADDRESS + address
+        (blob,) = await self._thread.ask(lambda store: store.get("", [name], now))
+        at, _, speaks = (blob or b"0 ").decode().partition(" ")
+        return speaks, float(at)
 
-        def read(store: Store) -> str:
-            (blob,) = store.get("", [name], now)
-            if blob:
-                store.put("", name, blob, now)
-            return (blob or b"").decode()
-
-        return await self._thread.ask(read)
-
-    def remember(self, address: str, speaks: str) -> None:
-        """Forget it for an empty text. Not awaited: what is lost is found out again."""
+    def remember(self, address: str, speaks: str, at: float) -> None:
+        """Forget it for an empty text.  `at` is when it was found out, in Unix seconds.  Not
+        awaited: what is lost is found out again."""
         now, name = time.time(), _ADDRESS + address
 
         def write(store: Store) -> None:
             if speaks:
-                store.put("", name, speaks.encode(), now)
+                store.put("", name, f"{at:.0f} {speaks}".encode(), now)
             else:
                 store.delete("", name)
 
