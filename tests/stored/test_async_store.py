@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -85,25 +84,6 @@ def test_a_conversation_that_is_too_long_is_refused(store: AsyncStore) -> None:
     error = asyncio.run(refused())
     assert (error.status, error.param) == (413, "previous_response_id")
     assert "more than 33,554,432 bytes" in str(error)
-
-
-def test_without_what_it_shared_a_response_of_an_earlier_version_is_a_turn_alone(
-    store: AsyncStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    head = {"size": 2, "ancestors": [], "said": None, "stream": None}
-    head |= {"parts": ["part:" + "0" * 64], "request": {"tools": None}}
-    rest = dumps(head) + b'\n[]{"id":"resp_1","tools":null,"output":[]}'
-    blob = b'{"version":3,"sum":%d}\n%b' % (zlib.crc32(rest), rest)
-    monkeypatch.setattr(StoredResponse, "packed", lambda _: blob)
-
-    async def live() -> None:
-        await store.keep(ME, StoredResponse({"id": "resp_1"}, {}, b""))
-        assert (await store.earlier(ME, {"previous_response_id": "resp_1"})).items == []
-        with pytest.raises(Refused) as caught:
-            await store.one(ME, "resp_1")
-        assert caught.value.status == 404
-
-    asyncio.run(live())
 
 
 # What is known of hosts

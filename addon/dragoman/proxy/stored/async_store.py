@@ -30,7 +30,7 @@ from ...stored.continuation import (
 )
 from ...stored.save_context import owner
 from ...stored.store import Limits, Store, StoreError
-from ...stored.stored_response import OtherVersion, StoredResponse, Unreadable, parts_of
+from ...stored.stored_response import OtherVersion, StoredResponse, Unreadable
 from ...wire.errors import Refused
 from ...wire.json_codec import Json
 from ..observe.monitor import host_of
@@ -118,12 +118,7 @@ class AsyncStore:
     async def one(self, asker: bytes, response_id: str) -> StoredResponse:
         """A whole response, which is requested itself."""
         (blob,) = await self._get(asker, [response_id])
-        names = parts_of(blob) if blob is not None else []
-        found = await self._get(asker, names) if names else []
-        if None in found:  # a Redis has forgotten what was shared, and renewed by none
-            raise not_found(response_id)
-        parts = {name: part for name, part in zip(names, found, strict=True) if part is not None}
-        kept = None if blob is None else _readable(blob, parts)
+        kept = None if blob is None else _readable(blob, whole=True)
         if kept is None:
             raise not_found(response_id)
         return kept
@@ -240,11 +235,11 @@ def _wait_for(thread: StoreThread, seconds: float, *, named: bool) -> None:
         logger.warning("The store of responses does not answer yet; it is used as soon as it does.")
 
 
-def _readable(blob: bytes, parts: dict[str, bytes] | None = None) -> StoredResponse | None:
+def _readable(blob: bytes, *, whole: bool = False) -> StoredResponse | None:
     """None for a response that another version of this program kept. Raises `StoreError` for one
     that is damaged."""
     try:
-        return StoredResponse.of(blob, parts)
+        return StoredResponse.of(blob, whole=whole)
     except OtherVersion:
         return None
     except Unreadable as error:
