@@ -72,31 +72,23 @@ REQUESTS["everything"] = {
 }
 REQUESTS["chat"] = {
     "model": "qwen3",
-    "messages": [
-        {"role": "system", "content": "x"},
-        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "u"}}]},
+    "input": [
         {
             "role": "assistant",
-            "content": [{"type": "text", "text": "x"}],
-            "reasoning_content": "x",
-            "tool_calls": [
+            "content": [
+                {"type": "text", "text": "x"},
                 {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}},
-                {"id": "b", "type": "custom", "custom": {"name": "c", "input": "x"}},
+                {"type": "reasoning", "summary": []},
+                call("b", "f"),
             ],
         },
-        {"role": "tool", "tool_call_id": "a", "content": [{"type": "image", "data": "AA=="}]},
-        {"role": "assistant", "function_call": {"name": "f", "arguments": "{}"}},
-        {"role": "function", "name": "f", "content": "x"},
-        {"role": "developer", "content": "x"},
+        user([output("a", "x"), {"type": "input_text", "text": "x"}]),
     ],
     "tools": [
         {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}},
         {"type": "custom", "custom": {"name": "c", "format": {"grammar": {"definition": "x"}}}},
     ],
     "tool_choice": {"type": "function", "function": {"name": "f"}},
-    "max_completion_tokens": 1,
-    "reasoning_effort": "none",
-    "response_format": {"type": "json_schema", "json_schema": {"name": "s", "schema": {}}},
 }
 NODES = chosen(REQUESTS, at_most=1)
 

@@ -88,14 +88,11 @@ def test_a_data_url_alone_is_an_image() -> None:
     assert images_of(returned(f" {URL}\n").messages) == [URL]
 
 
-def test_an_output_under_content_and_a_message_of_the_tool() -> None:
-    for item in (
-        {"type": "function_call_output", "call_id": "a", "content": [TEXT, MCP]},
-        {"role": "tool", "tool_call_id": "a", "content": json.dumps([TEXT, MCP])},
-    ):
-        made = of_input(user("x"), call("a", "shot"), item)
-        assert images_of(made.messages) == [URL]
-        assert made.messages[2]["content"] == "seen"
+def test_an_output_under_content() -> None:
+    item = {"type": "function_call_output", "call_id": "a", "content": [TEXT, MCP]}
+    made = of_input(user("x"), call("a", "shot"), item)
+    assert images_of(made.messages) == [URL]
+    assert made.messages[2]["content"] == "seen"
 
 
 def test_what_else_a_result_says_is_told_beside_its_image() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-from mitmproxy import exceptions, http
+from mitmproxy import http
 from mitmproxy.addons import view
 from mitmproxy.test import taddons, tflow
 
@@ -41,32 +40,6 @@ def run(flow: http.HTTPFlow, command: str, *arguments: str, stats: Stats | None 
     with taddons.context(shown, Commands(stats or Stats())) as context:
         shown.add([flow])
         return context.master.commands.execute(" ".join([command, *arguments]))
-
-
-def test_a_flow_without_a_record_is_refused_in_words() -> None:
-    with pytest.raises(exceptions.CommandError, match="does not watch"):
-        run(tflow.tflow(resp=True), "dragoman.chain", "@focus")
-
-
-def test_the_flows_of_a_conversation_are_shown_alone() -> None:
-    flows = [recorded() for _ in range(4)]
-    request = json.loads(flows[0].request.content or b"")
-    answer = {"role": "assistant", "content": "Yes."}
-    for flow, more in zip(
-        flows, ([], [answer], [answer], [answer | {"content": "No."}]), strict=True
-    ):
-        messages = [*request["messages"], *more]
-        flow.request.content = json.dumps(request | {"messages": messages}).encode()
-    flows[2].request.host = "elsewhere"
-    shown = view.View()
-
-    with taddons.context(shown, Commands(Stats())) as context:
-        shown.add(flows)
-        told = context.master.commands.execute(f"dragoman.chain @{flows[1].id}")[0]
-        assert told.startswith("2 flows: ~meta chain_")
-        assert list(shown) == flows[:2]
-        context.master.commands.execute("dragoman.chain @focus")
-        assert list(shown) == [flows[0], flows[1], flows[3]]
 
 
 def test_counts_are_a_table_for_the_console_and_json_for_mitmweb() -> None:

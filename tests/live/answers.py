@@ -1,8 +1,5 @@
-"""A script for mitmdump: another addon, which answers or kills requests in an upstream's place.
-
-`x-answers: answered` or `killed` is for a client's request, `x-answers-questions` for what
-Dragoman asks in its place.
-"""
+"""A script for mitmdump: another addon, which answers or kills requests in an upstream's place, by
+`x-answers: answered` or `killed`."""
 
 from __future__ import annotations
 
@@ -11,8 +8,7 @@ from mitmproxy import http
 
 def request(flow: http.HTTPFlow) -> None:
     headers = flow.request.headers
-    name = "x-answers-questions" if flow.is_replay else "x-answers"
-    if headers.get(name) == "answered":
+    if headers.get("x-answers") == "answered":
         flow.response = http.Response.make(418, b'{"detail":"Not Found"}')
-    elif headers.get(name) == "killed":
+    elif headers.get("x-answers") == "killed":
         flow.kill()

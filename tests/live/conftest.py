@@ -1,4 +1,4 @@
-"""What several of these files start: a bridge, and upstreams that are asked what they speak."""
+"""What several of these files start: a bridge, and upstreams of which nothing is known."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fixtures.server import Upstream
-from tests.live.asked import Asked, Host
-from tests.live.mitmdump import ADDON, ROOT, Mitmdump
+from tests.live.mitmdump import Mitmdump
 from tests.live.responses import Bridge
+from tests.live.unknown_host import Host, UnknownHosts
 
 GetMitmdump = Callable[..., Mitmdump]
 
@@ -22,20 +22,19 @@ def bridge(plain_upstream: Upstream, mitmdump: GetMitmdump) -> Bridge:
 
 
 @pytest.fixture(scope="session")
-def asked() -> Iterator[Asked]:
-    with Asked() as upstream:
+def unknown() -> Iterator[UnknownHosts]:
+    with UnknownHosts() as upstream:
         yield upstream
 
 
 @pytest.fixture(scope="session")
-def asked_tls() -> Iterator[Asked]:
-    with Asked(tls=True) as upstream:
+def unknown_tls() -> Iterator[UnknownHosts]:
+    with UnknownHosts(tls=True) as upstream:
         yield upstream
 
 
 @pytest.fixture
-def host(asked: Asked, mitmdump: GetMitmdump) -> Host:
+def host(unknown: UnknownHosts, mitmdump: GetMitmdump) -> Host:
     """One of which nothing is known yet."""
-    answers = ROOT / "tests" / "live" / "answers.py"
-    proxy = mitmdump("--mode", f"reverse:{asked.url}", scripts=(ADDON, answers))
-    return Host(asked, proxy, proxy.url)
+    proxy = mitmdump("--mode", f"reverse:{unknown.url}")
+    return Host(unknown, proxy, proxy.url)

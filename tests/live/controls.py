@@ -5,8 +5,8 @@ the result of a command without arguments as JSON, the answer to `GET
 …/controls/memory` is the most memory the process ever had, in bytes, to `GET
 …/controls/held` how many streams, records, timers and open files it holds now.
 
-`test_constants` shortens what Dragoman waits for: `proxy.ask_upstream.ANSWER=1` sets a constant
-of one of its modules.
+`test_constants` shortens what Dragoman waits for: `proxy.chat_only_hosts.LEARNED_FOR=1` sets a
+constant of one of its modules.
 """
 
 from __future__ import annotations

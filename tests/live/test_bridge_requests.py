@@ -18,12 +18,10 @@ Item = dict[str, Any]
 PARAMETERS = {"type": "object", "properties": {"path": {"type": "string"}}}
 CHAT_TOOL = {"type": "function", "function": {"name": "read", "parameters": PARAMETERS}}
 CHAT = [
-    {"role": "system", "content": "Be brief."},
-    {"role": "user", "content": [{"type": "text", "text": "Read it."}]},
+    {"role": "user", "content": [{"type": "input_text", "text": "Read it."}]},
     {
         "role": "assistant",
-        "content": None,
-        "tool_calls": [
+        "content": [
             {
                 "id": "call_1",
                 "type": "function",
@@ -31,7 +29,7 @@ CHAT = [
             }
         ],
     },
-    {"role": "tool", "tool_call_id": "call_1", "content": "A"},
+    {"type": "function_call_output", "call_id": "call_1", "output": "A"},
 ]
 
 
@@ -44,17 +42,8 @@ def sent(bridge: Bridge, body: Item, **fields: Any) -> Any:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_chat_request_is_bridged_as_the_conversation_it_means(
-    bridge: Bridge, stream: bool
-) -> None:
-    body = {
-        "model": "kimi-k2.5",
-        "messages": CHAT,
-        "tools": [CHAT_TOOL],
-        "tool_choice": "auto",
-        "max_tokens": 99,
-        "stream": stream,
-    }
+def test_nested_tools_and_a_call_among_the_parts_of_a_message(bridge: Bridge, stream: bool) -> None:
+    body = {"model": "kimi-k2.5", "input": CHAT, "tools": [CHAT_TOOL], "stream": stream}
     exchange = bridge.ask("clean_text", body)
     response = exchange.story().response if stream else exchange.json
     assert response["tools"] == [
@@ -66,30 +55,20 @@ def test_a_chat_request_is_bridged_as_the_conversation_it_means(
             "strict": None,
         }
     ]
-    assert response["max_output_tokens"] == 99
     chat = exchange.chat
-    assert [message["role"] for message in chat["messages"]] == [
-        *("system", "user", "assistant", "tool"),
-    ]
-    assert chat["messages"][2]["tool_calls"][0]["id"] == "functions.read:0"
-    assert chat["messages"][2]["reasoning_content"] == " "
-    assert chat["messages"][3] == {
-        "role": "tool",
-        "tool_call_id": "functions.read:0",
-        "content": "A",
-    }
+    assert [message["role"] for message in chat["messages"]] == ["user", "assistant", "tool"]
+    assert chat["messages"][1]["tool_calls"][0]["id"] == "functions.read:0"
+    assert chat["messages"][1]["reasoning_content"] == " "
     assert chat["tools"] == [CHAT_TOOL]
-    assert chat["max_tokens"] == 99
-    bridge.proxy.wait_for_log("taken from its chat form: messages")
+    bridge.proxy.wait_for_log("taken from its chat form: tools")
 
 
-def test_a_chat_request_to_a_new_host_is_bridged_too(
-    plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]
-) -> None:
-    proxy = mitmdump("--mode", f"reverse:{plain_upstream.url}")
-    body = json.dumps({"model": "m", "messages": CHAT}).encode()
-    url = f"{proxy.url}/clean_text/chat-shaped/v1/responses"
-    assert wire.exchange(url, body, headers=(JSON,)).status == 200
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_chat_request_is_told_what_its_fields_are_called(bridge: Bridge, stream: bool) -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": "Hi."}], "stream": stream}
+    error = bridge.ask("clean_text", body).error(400)
+    assert (error["param"], error["code"]) == ("messages", "unsupported_parameter")
+    assert "it is 'input'" in error["message"]
 
 
 @pytest.fixture
@@ -97,9 +76,9 @@ def client(bridge: Bridge) -> Client:
     return Client(bridge.upstream, bridge.proxy)
 
 
-def test_a_stored_chat_request_goes_on(client: Client) -> None:
-    first = client.response(said("Done."), None, messages=CHAT, tools=[CHAT_TOOL])
-    begun = messages_of(client.ask(said("Done."), None, messages=CHAT, tools=[CHAT_TOOL]))
+def test_what_was_kept_in_the_form_of_responses_goes_on(client: Client) -> None:
+    first = client.response(said("Done."), CHAT, tools=[CHAT_TOOL])
+    begun = messages_of(client.ask(said("Done."), CHAT, tools=[CHAT_TOOL]))
     after = client.ask(said("Yes."), "Sure?", previous_response_id=first["id"])
     assert messages_of(after) == [
         *begun,
@@ -107,14 +86,7 @@ def test_a_stored_chat_request_goes_on(client: Client) -> None:
         {"role": "user", "content": "Sure?"},
     ]
     listed = client.call("GET", f"/{first['id']}/input_items?order=asc").json["data"]
-    assert [item["type"] for item in listed] == [
-        *("message", "message", "function_call", "function_call_output"),
-    ]
-    third = client.ask(
-        said("No."), None, messages=[{"role": "user", "content": "Sure?"}],
-        previous_response_id=first["id"],
-    )  # fmt: skip
-    assert messages_of(third) == messages_of(after)
+    assert [item["type"] for item in listed] == ["message", "function_call", "function_call_output"]
 
 
 # What is refused.

@@ -1,7 +1,7 @@
 """Codex CLI, which speaks only the Responses API, at work on a host that speaks only chat.
 
 Codex thinks, runs a tool, reads its output and answers: two requests to the upstream.
-It knows the host only by name, and the proxy asks the host what to do.
+It knows the host only by name, and the host's first answer says what to do.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Codex:
         every = self.upstream.requests_of(fixture, self.key)
         endpoints = [request.path.rpartition("/v1/")[2] for request in every]
         assert endpoints == ["responses"] + ["chat/completions"] * (len(every) - 1)
-        assert every[0].body == b"{}"
+        assert b'"input":' in every[0].body
         chats = every[1:]
         for before, after in itertools.pairwise(chats):
             assert after.body.startswith(to_last_message(before))
@@ -385,6 +385,4 @@ def test_codex_works_at_a_host_that_speaks_responses(codex: Codex) -> None:
     assert codex.turn("native", like=None)[-1]["text"] == "I speak it."
     every = [r for r in codex.upstream.requests_of("native", codex.key) if r.method == "POST"]
     assert {request.path.rpartition("/v1/")[2] for request in every} == {"responses"}
-    question, *turns = every
-    assert question.body == b"{}"
-    assert len(turns) == 1
+    assert len(every) == 1

@@ -245,7 +245,7 @@ def test_codex_asks_again_after_a_limit(codex: Codex, where: str) -> None:
     fixture = f"limit_{where.replace(' ', '_')}"
 
     def reply(_: Request) -> Reply:
-        """All requests but the first two are answered: the first asks what the host speaks."""
+        """All requests but the first two are answered: the first gets its 404."""
         asked = len(codex.upstream.requests_of(fixture, codex.key))
         return LIMITS[where] if asked == 2 else said("It passed.")
 

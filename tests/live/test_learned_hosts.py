@@ -1,4 +1,4 @@
-"""What was found out about upstreams is kept where responses are kept, and as long; what is
+"""What was found out about upstreams is kept where responses are kept; what is
 kept of responses is served, whatever is known of their upstream."""
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from fixtures.server import Reply
-from tests.live.asked import INVALID, KEY, NATIVE, NO_ADDRESS, OTHER_KEY, Asked, Host
 from tests.live.mitmdump import Mitmdump, make_confdir
 from tests.live.responses import REQUEST, WHOLE
+from tests.live.unknown_host import KEY, NATIVE, NO_ADDRESS, OTHER_KEY, Host, UnknownHosts
 from tests.repair.streams import chunk, sse
 from tests.stored.redis_server import RedisServer
 
@@ -27,11 +27,11 @@ Start = Callable[..., Mitmdump]
 
 
 @pytest.fixture(params=["sqlite", "redis"])
-def start(request: pytest.FixtureRequest, asked: Asked, tmp_path: Path) -> Iterator[Start]:
+def start(request: pytest.FixtureRequest, unknown: UnknownHosts, tmp_path: Path) -> Iterator[Start]:
     """Starts mitmdumps that share what they keep."""
     with ExitStack() as stack:
         make_confdir(tmp_path)
-        arguments = ["--mode", f"reverse:{asked.url}"]
+        arguments = ["--mode", f"reverse:{unknown.url}"]
         if request.param == "redis":
             redis = stack.enter_context(RedisServer(tmp_path))
             arguments += ["--set", f"dragoman_store={redis.url}"]
@@ -44,8 +44,8 @@ def start(request: pytest.FixtureRequest, asked: Asked, tmp_path: Path) -> Itera
         yield run
 
 
-def at(asked: Asked, proxy: Mitmdump) -> Host:
-    return Host(asked, proxy, proxy.url)
+def at(unknown: UnknownHosts, proxy: Mitmdump) -> Host:
+    return Host(unknown, proxy, proxy.url)
 
 
 def response_of(host: Host, *headers: tuple[str, str], **fields: Any) -> dict[str, Any]:
@@ -60,83 +60,87 @@ def about(host: Host, what: str, *headers: tuple[str, str], method: str = "GET")
     return host.ask(b"", *headers, path=f"/v1/responses/{what}", method=method).status
 
 
-def test_what_was_found_out_is_known_after_a_restart(asked: Asked, start: Start) -> None:
+def test_what_was_found_out_is_known_after_a_restart(unknown: UnknownHosts, start: Start) -> None:
     first = start()
-    host = at(asked, first).says(NO_ADDRESS)
+    host = at(unknown, first).says(NO_ADDRESS)
     kept = response_of(host)["id"]
     first.stop()
-    host.says(INVALID, NATIVE)
+    host.says(NATIVE)
     again = host.behind(start())
     assert about(again, kept, KEY) == 200
     assert about(again, UNKNOWN, KEY) == 404
     assert json.loads(again.ask(WHOLE | {"previous_response_id": kept}, KEY).body)["output"]
     assert about(again, kept, KEY, method="DELETE") == 200
-    assert host.arrived == ["question", "chat", "chat"]
+    assert host.arrived == ["request", "chat", "chat"]
 
 
-def test_another_instance_knows_it_at_once(asked: Asked, start: Start) -> None:
-    host = at(asked, start()).says(NO_ADDRESS)
+def test_another_instance_knows_it_at_once(unknown: UnknownHosts, start: Start) -> None:
+    host = at(unknown, start()).says(NO_ADDRESS)
     other = host.behind(start())
     host.ask(REQUEST, KEY)
     other.ask(REQUEST, KEY)
-    assert host.arrived == ["question", "chat", "chat"]
+    assert host.arrived == ["request", "chat", "chat"]
 
 
-def test_who_has_answered_once_is_not_bridged_after_a_restart(asked: Asked, start: Start) -> None:
-    host = at(asked, start()).says(INVALID, NATIVE)
+def test_who_has_answered_once_is_not_bridged_after_a_restart(
+    unknown: UnknownHosts, start: Start
+) -> None:
+    host = at(unknown, start()).says(NATIVE)
     host.ask(REQUEST, KEY)
-    host.says(NO_ADDRESS, NO_ADDRESS)
+    host.says(NO_ADDRESS)
     assert host.behind(start()).ask(REQUEST, KEY).status == 404
-    assert host.arrived == ["question", "request", "request"]
+    assert host.arrived == ["request", "request"]
 
 
-def test_what_was_unlearned_is_not_known_after_a_restart(asked: Asked, start: Start) -> None:
-    host = at(asked, start()).says(NO_ADDRESS, chat=NO_ADDRESS)
+def test_what_was_unlearned_is_not_known_after_a_restart(
+    unknown: UnknownHosts, start: Start
+) -> None:
+    host = at(unknown, start()).says(NO_ADDRESS, chat=NO_ADDRESS)
     host.ask(REQUEST, KEY)
-    host.says(INVALID, NATIVE)
+    host.says(NATIVE)
     assert host.behind(start()).ask(REQUEST, KEY).status == 200
-    assert host.arrived == ["question", "chat", "question", "request"]
+    assert host.arrived == ["request", "chat", "request"]
 
 
 def test_what_was_found_out_without_a_key_counts_for_nobody_who_has_one(
-    asked: Asked, start: Start
+    unknown: UnknownHosts, start: Start
 ) -> None:
-    host = at(asked, start()).says(NO_ADDRESS, NATIVE)
+    host = at(unknown, start()).says(NO_ADDRESS)
     host.ask()
-    host.says(INVALID)
+    host.says(NATIVE)
     again = host.behind(start())
     again.ask()
     for _ in range(2):
         again.ask(REQUEST, KEY)
-    assert host.arrived == ["question", "chat", "chat", "question", "request", "request"]
+    assert host.arrived == ["request", "chat", "chat", "request", "request"]
 
 
-def test_no_key_in_an_address_is_stored(asked: Asked, tmp_path: Path) -> None:
+def test_no_key_in_an_address_is_stored(unknown: UnknownHosts, tmp_path: Path) -> None:
     make_confdir(tmp_path)
-    with Mitmdump(tmp_path, "--mode", f"reverse:{asked.url}") as proxy:
+    with Mitmdump(tmp_path, "--mode", f"reverse:{unknown.url}") as proxy:
         body = json.dumps(REQUEST | {"store": False}).encode()
-        at(asked, proxy).says(NO_ADDRESS).ask(body, path="/v1/responses?key=private-query")
+        at(unknown, proxy).says(NO_ADDRESS).ask(body, path="/v1/responses?key=private-query")
         proxy.check_log()
     stored = b"".join(path.read_bytes() for path in tmp_path.glob("dragoman.sqlite3*"))
     assert b"chat" in stored
     assert b"private-query" not in stored
 
 
-def test_nothing_needs_a_store(asked: Asked, mitmdump: Start) -> None:
-    proxy = mitmdump("--mode", f"reverse:{asked.url}", "--set", "dragoman_store=off")
-    host = at(asked, proxy).says(NO_ADDRESS)
+def test_nothing_needs_a_store(unknown: UnknownHosts, mitmdump: Start) -> None:
+    proxy = mitmdump("--mode", f"reverse:{unknown.url}", "--set", "dragoman_store=off")
+    host = at(unknown, proxy).says(NO_ADDRESS)
     assert [host.ask().status for _ in range(2)] == [200, 200]
-    assert host.arrived == ["question", "chat", "chat"]
+    assert host.arrived == ["request", "chat", "chat"]
     assert about(host, UNKNOWN) == 404
     assert host.arrived[3:] == ["request"]
 
 
 def test_a_response_that_is_kept_is_served_where_nothing_is_known(
-    asked: Asked, start: Start
+    unknown: UnknownHosts, start: Start
 ) -> None:
-    made = at(asked, start("--set", "dragoman_bridge=~all")).says(INVALID, NATIVE)
+    made = at(unknown, start("--set", "dragoman_bridge=~all")).says(NATIVE)
     kept = response_of(made)["id"]
-    made.says(INVALID, NATIVE, chat=CALLS)
+    made.says(NATIVE, chat=CALLS)
     waiting = response_of(made, CODEX)["id"]
     host = made.behind(start())
     before = len(made.arrived)
@@ -152,9 +156,9 @@ def test_a_response_that_is_kept_is_served_where_nothing_is_known(
 
 @pytest.mark.parametrize("what", [UNKNOWN, "resp_6f2b", "{kept}", "{kept}/input_items"])
 def test_what_is_not_kept_for_who_asks_goes_to_an_upstream_that_is_not_known(
-    asked: Asked, start: Start, what: str
+    unknown: UnknownHosts, start: Start, what: str
 ) -> None:
-    made = at(asked, start("--set", "dragoman_bridge=~all")).says(INVALID, NATIVE)
+    made = at(unknown, start("--set", "dragoman_bridge=~all")).says(NATIVE)
     kept = response_of(made)["id"]
     host = made.behind(start())
     assert about(host, what.format(kept=kept), OTHER_KEY) == 200
@@ -163,13 +167,14 @@ def test_what_is_not_kept_for_who_asks_goes_to_an_upstream_that_is_not_known(
 
 @pytest.mark.parametrize("query", ["", "?api-version=1"])
 def test_what_is_known_of_the_address_counts_for_requests_about_responses(
-    asked: Asked, mitmdump: Start, query: str
+    unknown: UnknownHosts, mitmdump: Start, query: str
 ) -> None:
-    proxy = mitmdump("--mode", f"reverse:{asked.url}")
-    host = at(asked, proxy).says(NO_ADDRESS, NATIVE)
+    proxy = mitmdump("--mode", f"reverse:{unknown.url}")
+    host = at(unknown, proxy).says(NO_ADDRESS)
     assert host.ask(WHOLE, KEY, path=f"/v1/responses{query}").status == 200
     more = "&".join(filter(None, [query[1:], "stream=true&include[]=x&starting_after=1"]))
     assert about(host, f"{UNKNOWN}?{more}", KEY) == 404
-    assert host.arrived == ["question", "chat"]
+    assert host.arrived == ["request", "chat"]
+    host.says(NATIVE)
     assert about(host, f"{UNKNOWN}?api-version=2", KEY) == 200
     assert host.arrived[2:] == ["request"]

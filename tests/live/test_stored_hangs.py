@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.proxy.stored.open_store import FILE
+from dragoman.proxy.stored.sqlite import VERSION
 from fixtures.server import Reply, Upstream
 from tests.live.chat import CONTROLS
 from tests.live.mitmdump import ADDON, Mitmdump, make_confdir
@@ -203,23 +204,20 @@ def test_a_file_that_is_locked_is_left_alone_after_one_turn_has_waited(proxies: 
 # A default store that cannot be opened
 
 
-def newer(path: Path) -> None:
-    with closing(sqlite3.connect(path)) as db:
-        db.executescript(
-            "CREATE TABLE x (y); PRAGMA application_id = 0x44524147; PRAGMA user_version = 99;"
-        )
-
-
 def foreign(path: Path) -> None:
     path.write_bytes(b"These are my notes. " * 99)
 
 
 def torn(path: Path) -> None:
-    newer(path)
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(
+            "PRAGMA journal_mode = WAL; CREATE TABLE x (y); PRAGMA application_id = 0x44524147; "
+            f"PRAGMA user_version = {VERSION};"
+        )
     path.write_bytes(path.read_bytes()[:5000])
 
 
-@pytest.mark.parametrize("make", [newer, foreign, torn])
+@pytest.mark.parametrize("make", [foreign, torn])
 def test_a_default_store_that_cannot_be_opened_stops_nothing(
     proxies: Proxies, make: Callable[[Path], None]
 ) -> None:

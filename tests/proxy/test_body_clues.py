@@ -104,7 +104,7 @@ FILLED = "x y" * SMALL
         ({"model": None, "input": FILLED}, False),
         ({"model": "x", "text": FILLED}, False),
         ({"model": "x"}, False),
-        ({}, False),
+        ({}, True),
         ([], False),
         (None, False),
     ],

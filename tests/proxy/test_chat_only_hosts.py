@@ -1,6 +1,6 @@
 """What is known of upstreams: for which address it counts, and how much of it there is.
 
-How it is found out is seen with real upstreams: tests/live/test_asking.py.
+How it is found out is seen with real upstreams: tests/live/test_unknown_hosts.py.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ import pytest
 from mitmproxy import http
 
 from dragoman.proxy import chat_only_hosts
-from dragoman.proxy.ask_upstream import Speaks
-from dragoman.proxy.chat_only_hosts import Hosts
+from dragoman.proxy.chat_only_hosts import LEARNED_FOR, Hosts, Speaks
 from dragoman.proxy.routes import route_of
 from dragoman.proxy.stored.async_store import AsyncStore
 
@@ -71,21 +70,37 @@ def test_the_one_that_nobody_used_is_forgotten_first(monkeypatch: pytest.MonkeyP
     assert [is_chat_only(known, request_to(url)) for url in urls] == [True, False, True, True]
 
 
-@pytest.mark.parametrize("later", [Speaks.CHAT, Speaks.CHAT_ANONYMOUS, Speaks.CLAIMED])
-def test_a_real_answer_counts_for_more_than_any_question(later: Speaks) -> None:
+def test_a_real_answer_counts_for_more_than_any_404() -> None:
     known = Hosts(AsyncStore())
-    learn(known, URL, Speaks.RESPONSES)
-    learn(known, URL, later)
-    request = request_to(URL)
-    assert known._of(request, chat_only_hosts._name(request, route_of(request))) is Speaks.RESPONSES
+    learn(known, URL, Speaks.NATIVE)
+    learn(known, URL, Speaks.CHAT)
+    assert not is_chat_only(known, request_to(URL))
 
 
-@pytest.mark.parametrize("speaks", [Speaks.CHAT, Speaks.CHAT_ANONYMOUS])
-def test_what_a_key_found_out_counts_for_all_and_else_for_who_has_none(speaks: Speaks) -> None:
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"authorization": "Bearer sk-other"},
+        {"authorization": ""},
+        {"x-api-key": "sk-one"},
+        {"openai-organization": "org"},
+    ],
+)
+def test_what_is_known_counts_for_who_found_it_out(other: dict[str, str]) -> None:
     known = Hosts(AsyncStore())
+    learn(known, URL)
+    assert is_chat_only(known, request_to(URL))
+    assert not is_chat_only(known, request_to(URL, **other))
+
+
+@pytest.mark.parametrize("speaks", [Speaks.CHAT, Speaks.NATIVE])
+def test_what_is_known_counts_for_a_day(monkeypatch: pytest.MonkeyPatch, speaks: Speaks) -> None:
+    known, now = Hosts(AsyncStore()), 1e9
+    monkeypatch.setattr("time.time", lambda: now)
     learn(known, URL, speaks)
-    others = [request_to(URL), request_to(URL, authorization="Bearer sk-other")]
-    assert [is_chat_only(known, each) for each in others] == [speaks is Speaks.CHAT] * 2
-    anonymous = request_to(URL)
-    del anonymous.headers["authorization"]
-    assert is_chat_only(known, anonymous)
+    (name,) = known._known
+    now += LEARNED_FOR
+    assert known.speaks(name) is speaks
+    now += 1
+    assert known.speaks(name) is Speaks.UNKNOWN
+    assert known.listed()[-1][0] in chat_only_hosts.KNOWN

@@ -8,14 +8,12 @@ import pytest
 from mitmproxy import http
 from mitmproxy.test import tflow
 
-from dragoman.proxy.ask_upstream import Speaks
-from dragoman.proxy.chat_only_hosts import Hosts, _name
+from dragoman.proxy.chat_only_hosts import Hosts
 from dragoman.proxy.decision import Decision, Decisions
 from dragoman.proxy.flows.cure_flow import CureFlow
 from dragoman.proxy.flows.repair_reply import RepairReplies
 from dragoman.proxy.observe.monitor import FlowMonitor
 from dragoman.proxy.options import Settings
-from dragoman.proxy.routes import route_of
 from dragoman.proxy.stored.async_store import AsyncStore
 from dragoman.proxy.stored.endpoints import StoredEndpoints
 
@@ -109,11 +107,10 @@ def test_what_did_not_come_through_here_is_decided_by_its_head() -> None:
     assert decision.why == "its host is on the built-in list"
 
 
-def claimed(base: str = UNKNOWN) -> tuple[Decisions, http.HTTPFlow]:
-    """A request to a host that has only said so to a question."""
+def sent(base: str = UNKNOWN) -> tuple[Decisions, http.HTTPFlow]:
+    """A request to a host of which nothing is known."""
     made, flow = decisions(), flow_of(f"POST {base}/responses", authorization="Bearer a")
     flow.request.content = b'{"model": "m", "input": "x"}'
-    made._hosts.learn(_name(flow.request, route_of(flow.request)), flow.request, Speaks.CLAIMED)
     assert asyncio.run(made.at_body(flow)).way == "send"
     return made, flow
 
@@ -133,7 +130,7 @@ def reply(status: int, body: bytes = b"{}") -> http.Response:
     ],
 )
 def test_a_404_about_the_address_decides_once_more(response: http.Response, way: str) -> None:
-    made, flow = claimed()
+    made, flow = sent()
     assert made.at_missing(flow, response) is (way == "bridge")
     assert made.of(flow).way == made.at_head(flow).way == way
 
@@ -145,8 +142,8 @@ def test_a_404_about_the_address_decides_once_more(response: http.Response, way:
         *("mine.openai.azure.com", "mine.cognitiveservices.azure.com", "mine.openai.azure.us"),
     ],
 )
-def test_of_those_who_are_known_to_speak_responses_nothing_is_asked_or_learned(name: str) -> None:
-    made, flow = claimed(f"https://{name}/v1")
+def test_of_those_who_are_known_to_speak_responses_nothing_is_learned(name: str) -> None:
+    made, flow = sent(f"https://{name}/v1")
     assert not made.at_head(flow).unsure
     assert not made.at_missing(flow, reply(404))
     assert asyncio.run(made.at_body(flow)).address == ""
@@ -154,14 +151,14 @@ def test_of_those_who_are_known_to_speak_responses_nothing_is_asked_or_learned(n
 
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
 def test_who_has_answered_once_is_not_decided_about_again(kind: str) -> None:
-    made, flow = claimed()
+    made, flow = sent()
     made.answered(flow, http.Response.make(200, b"", {"content-type": kind}))
     assert not made.at_missing(flow, reply(404))
     assert made.at_head(flow).way == "send"
 
 
 def test_an_address_whose_chat_path_is_missing_too_is_unknown_again() -> None:
-    made, flow = claimed()
+    made, flow = sent()
     assert made.at_missing(flow, reply(404))
     made.at_missing_chat(flow, reply(404, b'{"error": "no such model"}'))
     assert made.at_head(flow).way == "bridge"

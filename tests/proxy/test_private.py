@@ -9,17 +9,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from dragoman.proxy.mitm.private import LAYERS, QUESTIONS, Names, require
+from dragoman.proxy.mitm.private import LAYERS, require
 from tests.live.mitmdump import ROOT
 
 PROXY = ROOT / "addon" / "dragoman" / "proxy"
-FILES = [*sorted((PROXY / "mitm").glob("*.py")), PROXY / "ask_upstream.py"]
-ALL = [(path, *names) for table in (LAYERS, QUESTIONS) for path, names in table.items()]
+FILES = sorted((PROXY / "mitm").glob("*.py"))
+ALL = [(path, *names) for path, names in LAYERS.items()]
 
 
-@pytest.mark.parametrize("table", [LAYERS, QUESTIONS], ids=["layers", "questions"])
-def test_all_of_it_is_there(table: Names) -> None:
-    require(table)
+def test_all_of_it_is_there() -> None:
+    require(LAYERS)
 
 
 @pytest.mark.parametrize(

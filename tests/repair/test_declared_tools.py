@@ -242,7 +242,9 @@ BASH = DeclaredTools(
         ("mcp--files--read", "mcp__files__read"),
         ("x" * 300 + ".bash", None),
         ("gone", None),
-        ("BASH", None),
+        ("BASH", "bash"),
+        ("functions.Bash:3", "bash"),
+        ("mcp--Files--read", "mcp__files__read"),
         ("", None),
     ],
 )
@@ -251,6 +253,23 @@ def test_a_name_means_the_one_declared_tool_that_it_is_spelled_like(
 ) -> None:
     assert BASH.find(name) == tool
     assert (tool is None) is (BASH.schema_of(name) is None)
+
+
+CASES = DeclaredTools({"Bash": OPEN, "read_file": OPEN, "READ_FILE": OPEN, "web-Fetch": OPEN})
+
+
+@pytest.mark.parametrize(
+    ("name", "tool"),
+    [
+        *(("bash", "Bash"), ("BASH", "Bash"), ("functions.bash:0", "Bash")),
+        *(("Read_File", None), ("read-file", "read_file"), ("READ-FILE", "READ_FILE")),
+        *(("web_fetch", "web-Fetch"), ("bashful", None)),
+    ],
+)
+def test_a_name_that_differs_in_case_means_the_one_tool_that_fits(
+    name: str, tool: str | None
+) -> None:
+    assert CASES.find(name) == tool
 
 
 @pytest.mark.parametrize(

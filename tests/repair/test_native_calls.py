@@ -10,6 +10,8 @@ import pytest
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
+from dragoman.wire.chat_calls import CallAssembler, elements, read_delta
+from dragoman.wire.sse import split
 from tests.repair.formats.turns import REQUEST
 from tests.repair.streams import NOW, chunk, read, repair, repair_whole, sse
 
@@ -129,6 +131,30 @@ def test_a_clean_call_leaves_as_it_came(shape: str) -> None:
     evidence = Evidence()
     assert repair(stream(CLEAN[shape]), REQUEST, evidence=evidence) == stream(CLEAN[shape])
     assert evidence.empty
+
+
+@pytest.mark.parametrize("again", ["x", None, ""])
+@pytest.mark.parametrize("size", [2, 9, 99])
+@pytest.mark.parametrize("other", [A, '{"command":"pwd"}'])
+def test_a_head_that_comes_again_begins_a_call_if_arguments_follow(
+    again: str | None, size: int, other: str
+) -> None:
+    def pieces(arguments: str) -> list[list[dict[str, Any]]]:
+        return [[call(0, arguments[at : at + size])] for at in range(0, len(arguments), size)]
+
+    deltas = [[call(0, "", "bash", "x")], *pieces(A), [call(0, "", "bash", again)], *pieces(other)]
+    meant = [("bash", A), ("bash", other)]
+    for finished in (True, False):
+        given = repair(stream(deltas, finished=finished), REQUEST)
+        for reply in (given, repair(given, REQUEST)):
+            assembler = CallAssembler()
+            for frame in split(reply):
+                if frame.data and frame.data != b"[DONE]":
+                    for element in elements(json.loads(frame.data)["choices"][0]["delta"]):
+                        assembler.take(read_delta(element))
+            assert [(each.name, each.arguments) for each in assembler.calls] == meant
+    lone = repair(stream(deltas[: -len(pieces(other))]), REQUEST)
+    assert [(each["name"], each["arguments"]) for each in read(lone).calls] == [("bash", A)]
 
 
 def test_a_marker_in_the_arguments_stays_and_is_recorded() -> None:

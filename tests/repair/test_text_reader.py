@@ -66,6 +66,12 @@ def test_every_model_but_a_vendors_own_may_write_each_format(name: str) -> None:
         assert at_sizes(model, call) == call.replace(": ", ":")
 
 
+@pytest.mark.parametrize("name", CALLS)
+def test_a_name_that_differs_in_case_only_is_that_of_the_declared_tool(name: str) -> None:
+    call = "So. " + CALLS[name].replace("¦", "").replace("bash", "Bash")
+    assert at_sizes(MODELS[name], call) == f"So. {MEANT}".replace(": ", ":")
+
+
 TEXT, CALL, LAST = "text", "call", "a call of Kimi's, as the text ends with it"
 QUOTED = {
     # Inline code is closed by a run of the same length in its line, or is none.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import zlib
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -87,56 +86,23 @@ def test_a_conversation_that_is_too_long_is_refused(store: AsyncStore) -> None:
     assert "more than 33,554,432 bytes" in str(error)
 
 
-def test_without_what_it_shared_a_response_of_an_earlier_version_is_a_turn_alone(
-    store: AsyncStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    head = {"size": 2, "ancestors": [], "said": None, "stream": None}
-    head |= {"parts": ["part:" + "0" * 64], "request": {"tools": None}}
-    rest = dumps(head) + b'\n[]{"id":"resp_1","tools":null,"output":[]}'
-    blob = b'{"version":3,"sum":%d}\n%b' % (zlib.crc32(rest), rest)
-    monkeypatch.setattr(StoredResponse, "packed", lambda _: blob)
-
-    async def live() -> None:
-        await store.keep(ME, StoredResponse({"id": "resp_1"}, {}, b""))
-        assert (await store.earlier(ME, {"previous_response_id": "resp_1"})).items == []
-        with pytest.raises(Refused) as caught:
-            await store.one(ME, "resp_1")
-        assert caught.value.status == 404
-
-    asyncio.run(live())
-
-
 # What is known of hosts
 
 
 async def known(store: AsyncStore, names: str) -> list[str]:
-    return [await store.speaks(letter * 64) for letter in names]
+    return [(await store.speaks(letter * 64))[0] for letter in names]
 
 
 def test_an_address_is_remembered_until_it_is_forgotten(store: AsyncStore) -> None:
     async def live() -> None:
         assert await known(store, "a") == [""]
-        store.remember("a" * 64, "chat")
-        store.remember("b" * 64, "responses")
-        assert await known(store, "abc") == ["chat", "responses", ""]
-        store.remember("a" * 64, "responses")
+        store.remember("a" * 64, "chat", 1e9)
+        store.remember("b" * 64, "its own API", 2e9)
+        assert await known(store, "abc") == ["chat", "its own API", ""]
+        assert await store.speaks("b" * 64) == ("its own API", 2e9)
+        store.remember("a" * 64, "its own API", 1e9)
         for letter in "bc":
-            store.remember(letter * 64, "")
-        assert await known(store, "abc") == ["responses", "", ""]
-
-    asyncio.run(live())
-
-
-def test_an_address_is_remembered_as_long_as_a_response(
-    backend: Backend, store: AsyncStore
-) -> None:
-    async def live() -> None:
-        for letter in "ab":
-            store.remember(letter * 64, "chat")
-        assert await known(store, "ab") == ["chat", "chat"]
-        backend.advance(20 * DAY)
-        assert await known(store, "a") == ["chat"]
-        backend.advance(20 * DAY)
-        assert await known(store, "ab") == ["chat", ""]
+            store.remember(letter * 64, "", 1e9)
+        assert await known(store, "abc") == ["its own API", "", ""]
 
     asyncio.run(live())

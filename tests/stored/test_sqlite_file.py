@@ -6,6 +6,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -14,7 +15,6 @@ from mitmproxy.exceptions import OptionsError
 
 from dragoman.proxy.stored.open_store import FILE
 from dragoman.stored.store import StoreError
-from tests.live.mitmdump import ROOT
 from tests.stored.backends import MB, NOW, OWNER, SqliteBackend, assert_whole, file_store
 
 
@@ -64,15 +64,38 @@ def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_file_of_a_newer_schema_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "newer.db"
-    file_store(path).close()
-    with closing(sqlite3.connect(path)) as db:
-        db.execute("PRAGMA user_version = 2")
+@pytest.mark.parametrize("version", [1, 3])
+def test_a_file_of_another_version_is_set_aside(
+    tmp_path: Path, version: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "other.db"
+    other_version(path, version)
     before = path.read_bytes()
-    with pytest.raises(OptionsError, match=r"newer\.db was written by another version"):
-        file_store(path)
+    with ThreadPoolExecutor(8) as pool:
+        stores = [each.result() for each in [pool.submit(file_store, path) for _ in range(8)]]
+    assert stores[0].get(OWNER, ["resp_1"], NOW) == [None]
+    for number, store in enumerate(stores):
+        store.put(OWNER, f"now_{number}", b"x", NOW)
+    names = [f"now_{number}" for number in range(8)]
+    assert stores[0].get(OWNER, names, NOW) == [b"x"] * 8
+    for store in stores:
+        store.close()
     assert path.read_bytes() == before
+    assert "are kept in other.db.schema2 from now on" in caplog.text
+    caplog.clear()
+    path.unlink()
+    assert file_store(path).get(OWNER, names, NOW) == [b"x"] * 8
+    assert caplog.text == ""
+
+
+def other_version(path: Path, version: int) -> None:
+    """A file with this version of the schema, and one response."""
+    store = file_store(path)
+    store.put(OWNER, "resp_1", b"kept before", NOW)
+    store.close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"PRAGMA user_version = {version}")
+        db.execute("PRAGMA journal_mode = DELETE")
 
 
 def test_damage_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
@@ -163,65 +186,3 @@ def test_while_another_reads_what_was_deleted_goes_with_the_next_use(
         else:
             store.put(OWNER, "resp_y", b"blob", NOW)
         assert SECRET not in bytes_of(files.confdir)
-
-
-def test_an_old_file_is_opened_counted_and_rid_of_what_was_deleted(tmp_path: Path) -> None:
-    path = tmp_path / "old.db"
-    with closing(sqlite3.connect(path)) as db:
-        db.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        db.executescript((ROOT / "tests" / "state" / "version1.sql").read_text())
-        db.execute("PRAGMA secure_delete = OFF")
-        db.execute("CREATE TABLE x (y)")
-        db.execute("INSERT INTO x VALUES (?)", (SECRET * 9000,))
-        db.execute("DROP TABLE x")
-        db.commit()
-        sums = "SELECT owner, sum(length(blob) + 200) FROM responses JOIN blobs USING (key)"
-        expected = db.execute(f"{sums} GROUP BY owner").fetchall()
-    assert SECRET in path.read_bytes()
-    store = file_store(path, days=36000)
-    with closing(sqlite3.connect(path)) as db:
-        assert db.execute("SELECT owner, size FROM owners").fetchall() == expected
-    store.put(OWNER, "resp_x", SECRET, NOW)
-    assert store.delete(OWNER, "resp_x")
-    assert SECRET not in bytes_of(tmp_path)
-    store.close()
-    file_store(path).close()
-    assert_whole(path)
-
-
-def test_what_responses_of_an_earlier_version_share_goes_with_the_last_of_them(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "old.db"
-    with closing(sqlite3.connect(path)) as db:
-        db.executescript((ROOT / "tests" / "state" / "version2.sql").read_text())
-        rows = db.execute("SELECT owner, id FROM responses").fetchall()
-    store, left = file_store(path, days=36000), []
-    for owner, response_id in rows:
-        if not response_id.startswith(b"resp_"):
-            continue
-        with closing(sqlite3.connect(path)) as db:
-            left += db.execute("SELECT count(*) FROM parts").fetchone()
-        assert store.delete(owner.decode(), response_id.decode())
-    with closing(sqlite3.connect(path)) as db:
-        assert db.execute("SELECT count(*) FROM parts").fetchone() == (0,)
-    assert left[1] > 0, "others have it"
-
-
-def test_what_was_known_of_upstreams_is_moved_from_its_own_table(tmp_path: Path) -> None:
-    path = tmp_path / "old.db"
-    file_store(path).close()
-    with closing(sqlite3.connect(path)) as db:
-        db.execute(
-            "CREATE TABLE addresses (address TEXT PRIMARY KEY, speaks TEXT NOT NULL, used REAL "
-            "NOT NULL)"
-        )
-        rows = [("a" * 64, "chat", NOW), ("b" * 64, "responses", NOW - 86400 * 40)]
-        db.executemany("INSERT INTO addresses VALUES (?, ?, ?)", rows)
-        db.commit()
-    for _ in range(2):
-        store = file_store(path)
-        names = [f"address:{letter * 64}" for letter in "abc"]
-        assert store.get("", names, NOW + 1) == [b"chat", None, None]
-        store.close()
-    assert_whole(path)

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.live import wire
-from tests.web.mitmweb import HOST, Mitmweb, ask
+from tests.web.mitmweb import Mitmweb, ask
 from tests.web.screen import Screen
 
 pytestmark = pytest.mark.slow
@@ -40,18 +39,6 @@ def test_stats_counts_what_was_done(screen: Screen) -> None:
     assert rows["bridged"] == "1"
     assert rows["calls repaired"] == "4"
     assert rows["tokens out"] == str(2 * 133)
-
-
-def test_a_conversation_is_shown_alone(finished: Mitmweb, screen: Screen) -> None:
-    body = b'{"model": "m", "stream": true, "messages": [{"role": "user", "content": "Hi"}]}'
-    url = f"{HOST}/clean_text/v1/chat/completions"
-    assert wire.exchange(url, body, proxy=finished.url).complete
-    rows = screen.page.locator(".flow-table tbody tr:has(td)")
-    expect(rows).to_have_count(3)
-    screen.run("dragoman.chain @focus")
-    expect(rows).to_have_count(2)
-    screen.run("view.filter.set ''")
-    expect(rows).to_have_count(3)
 
 
 def test_stats_are_a_view_as_well(screen: Screen) -> None:

@@ -23,7 +23,6 @@ from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 from .. import __version__
 from ..inspect.outcome import REFUSED, Ending, Outcome
 from . import error_responses, options
-from .ask_upstream import ASKING_MISSING, is_question
 from .chat_only_hosts import Hosts
 from .decision import OWN_HEADERS, Decisions
 from .flows.bridge_reply import BridgeReplies
@@ -78,20 +77,12 @@ class Dragoman:
         options.declare(loader)
         options.take_over(ctx.options.deferred)
         views.install(self._monitor.stats)
-        for missing, what in (
-            (
+        if LAYER_MISSING:
+            logger.warning(
+                "%s: No heartbeats while an upstream is silent, no last word when its connection "
+                "breaks, and stream_large_bodies streams past the bridge.",
                 LAYER_MISSING,
-                "No heartbeats while an upstream is silent, no last word when its connection "
-                "breaks, and stream_large_bodies streams past the bridge",
-            ),
-            (
-                ASKING_MISSING,
-                "No upstream can be asked whether it speaks Responses: set dragoman_bridge for "
-                "those that are not on the built-in list",
-            ),
-        ):
-            if missing:
-                logger.warning("%s: %s.", what, missing)
+            )
 
     def configure(self, updated: Iterable[str]) -> None:
         """Check and apply changed options; running streams keep theirs."""
@@ -156,7 +147,7 @@ class Dragoman:
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """Ask the upstream not to compress, and keep the request's body readable, even where the
         user streams large bodies."""
-        if not flow.live or is_question(flow):
+        if not flow.live:
             return
         way = self._decisions.at_head(flow).way
         for name in set(flow.request.headers):
@@ -170,13 +161,13 @@ class Dragoman:
 
     async def request(self, flow: http.HTTPFlow) -> None:
         """Bridge, cure or answer a request."""
-        if flow.response or flow.error or not flow.live or is_question(flow):
+        if flow.response or flow.error or not flow.live:
             return
         settings = self._decisions.settings
         decision = await self._decisions.at_body(flow)
         route, method = decision.route, flow.request.method
         if flow.error is not None:
-            return  # it was ended while its upstream was asked
+            return  # it was ended while the store was read
         again = client_request_of(flow) if is_replayed(flow) and route.api == "chat" else None
         if again and await self._requests.send_again(flow, again, settings, decision.dialect):
             return
@@ -214,10 +205,6 @@ class Dragoman:
         response = flow.response
         if response is None or not flow.live:
             return
-        if is_question(flow):
-            if question := self._hosts.question(flow):
-                question.responseheaders()
-            return
         if flow.is_replay == "response":
             self._bridged.pop(flow, None)  # what was saved is what the client got
         if response.data.content is not None:
@@ -253,8 +240,6 @@ class Dragoman:
 
     async def response(self, flow: http.HTTPFlow) -> None:
         """Convert or repair a reply that was not streamed, and close the record of any."""
-        if question := self._hosts.question(flow):
-            question.ended()
         response, settings = flow.response, self._decisions.settings
         if response is None or not (flow.live or recorder_of(flow)):
             return
@@ -280,8 +265,6 @@ class Dragoman:
 
     def error(self, flow: http.HTTPFlow) -> None:
         """Close the record of a flow that ended early."""
-        if question := self._hosts.question(flow):
-            question.ended()
         self._bridged.pop(flow, None)
         self._cure.forget(flow)
         self._monitor.close(flow)

@@ -27,7 +27,8 @@ _SOMETHING = re.compile(
 
 
 async def asks_for_a_response(request: http.Request) -> bool:
-    """Whether the body is that of the Responses API: other things have such paths too."""
+    """Whether the body is that of the Responses API: other things have such paths too.  An empty
+    object is: with it clients find out what a host has."""
     try:
         body = await request_body(request)
         if len(body) > SMALL:
@@ -37,6 +38,8 @@ async def asks_for_a_response(request: http.Request) -> bool:
         return True  # it is refused where it would be bridged
     except (NotJson, DecodingError):
         return False
+    if value == {}:
+        return True
     if not isinstance(value, dict) or not isinstance(value.get("model"), str):
         return False
     return "input" in value or "messages" in value

@@ -1,8 +1,8 @@
 """What is done with a flow: one `Decision`, which the hooks in `addon` read.
 
-It is made when the head of a request has come, again when its body has (only then a host or the
-store is asked), and once more where the host answers 404 to a request that left before it was known
-what it speaks.  Whether a reply is repaired is not part of it: the user's filter may ask for
+It is made when the head of a request has come, again when its body has (only then the store is
+asked), and once more where the host answers 404 to a request that left before it was known what it
+speaks.  Whether a reply is repaired is not part of it: the user's filter may ask for
 something in the reply's headers.
 """
 
@@ -18,13 +18,11 @@ from weakref import WeakKeyDictionary
 from mitmproxy import http
 from mitmproxy.proxy.mode_specs import ReverseMode
 
-from .ask_upstream import Speaks, chat_only
 from .body_clues import names_something
-from .chat_only_hosts import Hosts
+from .chat_only_hosts import Hosts, Speaks
 from .http_headers import EVENT_STREAM, media_type
 from .observe.monitor import name_of
 from .options import Settings
-from .response_owner import is_anonymous
 from .routes import Route, is_replayed, route_of
 from .stored.async_store import AsyncStore
 from .stored.endpoints import StoredEndpoints
@@ -50,15 +48,13 @@ class Decision:
     why: str = ""
     """Why it is bridged, in words; empty for what is sent on."""
     unsure: bool = False
-    """Whether its body decides if its host or the store is asked whether it is bridged."""
+    """Whether its body decides if the store is asked, or the reply shows, whether it is bridged."""
     cured: bool = False
     """Whether it is to leave in the form that its host takes."""
     dialect: str = ""
     """The one that its own header asks for."""
     address: str = ""
     """The host's address, if the reply shows what the host speaks (see `Hosts.find_out`)."""
-    late: bool = False
-    """Whether it is sent before its host has answered what it speaks."""
 
 
 # Of the module, so that a script that is loaded anew finds them.
@@ -101,24 +97,24 @@ class Decisions:
         return _bridged(Decision(route, unsure=unsure, cured=cured, dialect=dialect), why)
 
     async def at_body(self, flow: http.HTTPFlow) -> Decision:
-        """The body has come: what is still to be known, the store and the host are asked."""
+        """The body has come: what is still to be known, the store is asked."""
         request, dialect = flow.request, self.of(flow).dialect
         decision = replace(self.from_head(flow), dialect=dialect)
         route = decision.route
         if route.response_id and self._endpoints.runs(request, route):
             decision = replace(decision, way="answer")
         elif self._is_bridgeable(route) and self.settings.bridge is None:
-            address, late = "", False
+            address = ""
             if route.api != "unserved":
                 try:
-                    address, late = await self._hosts.find_out(flow, route)
+                    address = await self._hosts.find_out(flow, route)
                 except Exception:
                     logger.exception("%s: nothing could be found out of its host", name_of(flow))
             why = self._hosts.why_bridged(request, route)
             kept = not why and self._may_be_kept(route)
             if kept and await self._endpoints.has(request, route.response_id):
                 why = "its response is kept here"
-            decision = _bridged(replace(decision, address=address, late=late), why)
+            decision = _bridged(replace(decision, address=address), why)
         _DECIDED[flow] = decision
         return decision
 
@@ -126,26 +122,23 @@ class Decisions:
 
     def answered(self, flow: http.HTTPFlow, response: http.Response) -> None:
         """The headers of a reply have come: if it is one to a request that was sent on, its address
-        speaks Responses."""
+        speaks its API."""
         decision = self.of(flow)
         answers = decision.way == "send" and 200 <= response.status_code < 300
         # and no page for people
         if answers and media_type(response) in ("application/json", EVENT_STREAM):
-            self._learn(flow, decision, Speaks.RESPONSES)
+            self._learn(flow, decision, Speaks.NATIVE)
 
     def missing_decides(self, flow: http.HTTPFlow, response: http.Response) -> bool:
-        """Whether a 404, if it is about the address, shows that it is chat-only: where only a
-        question said that it speaks Responses, or none was answered in time."""
+        """Whether a 404, if it is about the address, shows that it is chat-only."""
         decision = self.of(flow)
         if response.status_code not in MISSING or decision.way != "send" or not decision.address:
             return False
-        speaks = self._hosts.speaks(decision.address)
-        return speaks is Speaks.CLAIMED or (decision.late and speaks is not Speaks.RESPONSES)
+        return self._hosts.speaks(decision.address) is not Speaks.NATIVE
 
     def may_send_again(self, flow: http.HTTPFlow, response: http.Response) -> bool:
         """Whether it may even be this request that is to be bridged."""
-        auto = self.settings.bridge is None and self.of(flow).late
-        return auto and self.missing_decides(flow, response)
+        return self.settings.bridge is None and self.missing_decides(flow, response)
 
     def at_missing(self, flow: http.HTTPFlow, response: http.Response) -> bool:
         """The host's whole answer has come.  Whether it says that there is no such address, so that
@@ -153,20 +146,16 @@ class Decisions:
         decision, request = self.of(flow), flow.request
         if not self.missing_decides(flow, response) or names_something(request, response):
             return False
-        self._learn(flow, decision, chat_only(request))
+        self._learn(flow, decision, Speaks.CHAT)
         _DECIDED[flow] = _bridged(decision, self._hosts.why_bridged(request, decision.route))
         return True
 
     def at_missing_chat(self, flow: http.HTTPFlow, response: http.Response) -> None:
         """The host has answered a bridged request.  If its chat path is not there either, the
-        address is unknown again; unless only the model is, or the request is anonymous and others
-        may get an answer."""
+        address is unknown again; unless only the model is."""
         decision = self.of(flow)
-        if response.status_code not in MISSING or names_something(flow.request, response):
-            return
-        if self._hosts.speaks(decision.address) is Speaks.CHAT and is_anonymous(flow.request):
-            return
-        self._learn(flow, decision, Speaks.UNKNOWN)
+        if response.status_code in MISSING and not names_something(flow.request, response):
+            self._learn(flow, decision, Speaks.UNKNOWN)
 
     def _learn(self, flow: http.HTTPFlow, decision: Decision, speaks: Speaks) -> None:
         if decision.address:

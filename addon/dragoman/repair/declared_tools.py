@@ -171,18 +171,21 @@ class DeclaredTools:
 
     def _mangled(self, name: str) -> str | None:
         """The one declared tool that differs only in separators that were lost, doubled or swapped,
-        in a prefix, or in an index."""
+        in a prefix, or in an index; if there is none, the one that differs in case as well, as
+        models write what they know from another agent."""
         candidates: set[str] = set()
         for text in (name, _PREFIX.sub("", name, count=1)):
             candidates |= {text, _SUFFIX.sub("", text)}
             # Where the name ends and the index begins is lost: every split is possible.
             digits = len(text) - len(text.rstrip("0123456789"))
             candidates |= {text[:-size].rstrip("._-:()") for size in range(1, digits + 1)}
-        found: set[str] = set()
-        for candidate in {each.strip("()") for each in candidates}:
-            alike = self._by_shape.get(_shape(candidate), [])
-            if candidate in self or len(alike) == 1:
-                found.add(candidate if candidate in self else alike[0])
+        candidates = {each.strip("()") for each in candidates}
+        found = {each for each in candidates if each in self}
+        for shapes, shape in ((self._by_shape, _shape), (self._by_letters, _letters)):
+            alike = (shapes.get(shape(each), []) for each in candidates if each not in self)
+            found |= {names[0] for names in alike if len(names) == 1}
+            if found:
+                break
         return found.pop() if len(found) == 1 else None
 
     @cached_property
@@ -193,6 +196,11 @@ class DeclaredTools:
     def _by_shape(self) -> dict[str, list[str]]:
         """The tools that differ only in ``-`` and ``_``."""
         return _grouped((_shape(name), name) for name in self._schemas)
+
+    @cached_property
+    def _by_letters(self) -> dict[str, list[str]]:
+        """The tools that differ in case, too."""
+        return _grouped((_letters(name), name) for name in self._schemas)
 
     # By its arguments
 
@@ -333,6 +341,10 @@ def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 def _shape(name: str) -> str:
     return name.replace("-", "_")
+
+
+def _letters(name: str) -> str:
+    return _shape(name).lower()
 
 
 def tools_by_id(calls: Iterable[tuple[str, str]]) -> dict[str, str]:

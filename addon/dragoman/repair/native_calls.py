@@ -7,6 +7,7 @@
 | a name that is a whole call of GLM's            | that call                               |
 | a name that is cut over deltas                  | the name, when it is whole              |
 | the name in every delta                         | the name once                           |
+| the same head after whole arguments, then more  | another call                            |
 | an id and an index of its own for each fragment | one call                                |
 | a call that a text has, too                     | nothing                                 |
 
@@ -133,8 +134,13 @@ class NativeCalls:
             return self._tail(cleaned)
         call, is_new = self._assembler.take(delta)
         call.forget()
+        if call.repeated is not None:
+            self._evidence.note("joined", "deltas of a call that each look like its first")
+            return []
         if is_new:
             has_all = cleaned is not element and bool(delta.arguments)
+            cleaned = _with_head(cleaned, delta, call)
+            delta.name = call.name
             return [*self.release(), *self._begin(cleaned, delta, call, has_all=has_all)]
         if call is not self._latest:
             return [*self.release(), *self._send(element, call, delta)]
@@ -186,6 +192,15 @@ class NativeCalls:
             self._calls.renumber()
         function = _without(element["function"], "name")
         return {**_without(element, "id", "type"), "index": self._index, "function": function}
+
+
+def _with_head(element: Json, delta: CallDelta, call: Call) -> Json:
+    """The first delta of a call; one that follows a repeated head has name and id from it."""
+    if delta.name or not call.name:
+        return element
+    named = {**element["function"], "name": call.name}
+    head = {"id": call.id, "type": "function"} if call.id and not delta.id else {}
+    return {**element, **head, "function": named}
 
 
 def _without(value: Json, *names: str) -> Json:

@@ -10,10 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-PART = "part:"
-"""The beginning of a part's name: tools and instructions that responses of an earlier version
-share.  None is added."""
-
 
 class StoreError(Exception):
     """The store cannot be read or written now; the message is for the log."""
@@ -53,7 +49,7 @@ class Store(Protocol):
         time begins anew. `now` is in Unix seconds."""
 
     def get(self, owner: str, names: Sequence[str], now: float) -> list[bytes | None]:
-        """The entries, and parts, with these names; None for one that is missing or too old."""
+        """The entries with these names; None for one that is missing or too old."""
 
     def delete(self, owner: str, name: str) -> bool:
         """Whether there was something to delete."""

@@ -8,19 +8,14 @@ conversation together they are not read.
 
 from __future__ import annotations
 
-import hashlib
-import itertools
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..bridge.request.chat_shapes import formed
 from ..wire.json_codec import Json, NotJson, array, dumps, loads
 from ..wire.responses import STREAMED_CALLS, refers
-from .store import PART
 
-Parts = Mapping[str, bytes]
 VERSION = 4
 _REPEATED = ("tools", "instructions")
 
@@ -47,7 +42,7 @@ class Streamed:
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
     response: Json
-    """The response object as the client got it last, if it was decoded with its parts."""
+    """The response object as the client got it last, if it was read whole."""
     request: Json
     """In the form of the Responses API, without its input; under the same condition."""
     items: bytes
@@ -102,25 +97,19 @@ class StoredResponse:
         return b'{"version":%d,"sum":%d}\n%b' % (VERSION, zlib.crc32(rest), rest)
 
     @classmethod
-    def of(cls, blob: bytes, parts: Parts | None = None) -> StoredResponse:
-        """What was `packed`; raises `Unreadable`. Without its `parts`, by their names (see
-        `parts_of`), tools and instructions, which no conversation needs, are null in both the
-        response and the request."""
+    def of(cls, blob: bytes, *, whole: bool = True) -> StoredResponse:
+        """What was `packed`; raises `Unreadable`.  Unless `whole`, tools and instructions, which no
+        conversation needs, are null in both the response and the request."""
         try:
-            version, rest = _checked(blob)
-            if version < 3:
-                return _of_earlier_version(rest, parts)
+            rest = _checked(blob)
             head_text, _, rest = rest.partition(b"\n")
             head = loads(head_text)
-            end = len(rest) - head.get("repeated", 0)
+            end = len(rest) - head["repeated"]
             request, response = head["request"], loads(rest[head["size"] : end])
-            if parts is not None:
-                # Version 3 had them in a part that responses shared.
-                shared = [_part(parts, name) for name in head.get("parts", ())]
-                for text in shared if version == 3 else [rest[end:]]:
-                    of_request, of_response = loads(text)
-                    request |= of_request
-                    response |= of_response
+            if whole:
+                of_request, of_response = loads(rest[end:])
+                request |= of_request
+                response |= of_response
             return cls(
                 response=response,
                 request=request,
@@ -136,36 +125,15 @@ class StoredResponse:
             raise Unreadable(f"it is damaged ({error})") from None
 
 
-def _checked(blob: bytes) -> tuple[int, bytes]:
-    """The version of a kept response, and what follows the line that says it, whose sum is right;
-    all of it for versions that kept no sum.  Raises `Unreadable`."""
+def _checked(blob: bytes) -> bytes:
+    """What follows the line with version and sum, if both are right.  Raises `Unreadable`."""
     line, _, rest = blob.partition(b"\n")
     first = loads(line)
-    if first["version"] in (1, 2):
-        return first["version"], blob
-    if first["version"] not in (3, VERSION):
+    if first["version"] != VERSION:
         raise OtherVersion(f"it is of version {first['version']}")
     if zlib.crc32(rest) != first["sum"]:
         raise Unreadable("its sum is another")
-    return first["version"], rest
-
-
-def _part(parts: Parts, name: str) -> bytes:
-    text = parts[name]
-    if name != PART + hashlib.sha256(text).hexdigest():
-        raise Unreadable("a part of it is another")
-    return text
-
-
-def parts_of(blob: bytes) -> list[str]:
-    """The names of the parts of a response that an earlier version kept; none of one that is
-    damaged."""
-    try:
-        _, rest = _checked(blob)
-        names: list[str] = loads(rest.partition(b"\n")[0]).get("parts", [])
-        return [PART + name.removeprefix(PART) for name in names]
-    except (NotJson, LookupError, TypeError, ValueError, AttributeError):
-        return []
+    return rest
 
 
 def resolved_items(value: object, references: Mapping[str, Json]) -> list[Any]:
@@ -173,41 +141,3 @@ def resolved_items(value: object, references: Mapping[str, Json]) -> list[Any]:
     if isinstance(value, str):
         return [{"type": "message", "role": "user", "content": value}]
     return [references.get(item["id"], item) if refers(item) else item for item in array(value)]
-
-
-def _of_earlier_version(blob: bytes, parts: Parts | None) -> StoredResponse:
-    """Versions 1 and 2 kept the request as it was sent, with the items that it refers to beside it.
-    Version 2 cut long tools and instructions out of both sides, each a part of its own."""
-    head_text, _, rest = blob.partition(b"\n")
-    head = loads(head_text)
-    ids_end, response_end, request_end = itertools.accumulate(head["sizes"])
-    names = tuple(PART + digest for digest in head.get("parts", ()))
-    texts = [b"null" if parts is None else _part(parts, name) for name in names]
-    response = loads(rest[ids_end:response_end])
-    for name, index in head.get("fields", {}).items():
-        response[name] = loads(texts[index])
-    sent = b"".join(_uncut(rest[response_end:request_end], head.get("cuts", ()), texts))
-    request = dict(formed(loads(sent)))
-    items = resolved_items(request.pop("input", None), head["references"])
-    cuts = loads(head.get("delta_cuts") or "{}")
-    was_streamed = cuts or rest[request_end:]
-    return StoredResponse(
-        response=response,
-        request=request,
-        items=dumps(items),
-        ancestors=tuple(rest[:ids_end].decode().split()),
-        full_output=head["said"],
-        streamed=Streamed(cuts.get("dialect", "openai"), prior=cuts.get("prior", 0))
-        if was_streamed
-        else None,
-        size=len(blob),
-    )
-
-
-def _uncut(rest: bytes, cuts: Sequence[Sequence[int]], texts: Sequence[bytes]) -> Iterator[bytes]:
-    end = 0
-    for place, index in cuts:
-        yield rest[end:place]
-        yield texts[index]
-        end = place
-    yield rest[end:]

@@ -146,7 +146,7 @@ def with_reasoning(
 
 
 # In the store.  A reasoning is kept as a JSON string, which cannot be taken for a response, nor
-# for a name.  In earlier versions a turn's name, too, led to another, which had the reasoning.
+# for a name.
 
 
 def keep(

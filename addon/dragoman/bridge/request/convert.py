@@ -23,7 +23,7 @@ from ..cure.tool_names import ToolNames
 from ..model_families import Family, family_of
 from ..turn_context import TurnContext
 from .chat_messages import chat_messages
-from .chat_shapes import formed
+from .chat_shapes import MOVED, formed
 from .toolbox import Toolbox, tool_fields
 from .validation import (
     RequestObject,
@@ -109,8 +109,8 @@ def without_stored(body: object) -> object:
 
 
 def _checked(body: object, *, stores: bool) -> RequestObject:
-    """The request.  Refuses one without a model, and what only a provider that stores and schedules
-    responses can do."""
+    """The request.  Refuses one without a model, a chat request, and what only a provider that
+    stores and schedules responses can do."""
     if not isinstance(body, dict):
         raise Refused("The request body must be a JSON object.", code="invalid_type")
     request = RequestObject(body)
@@ -121,6 +121,10 @@ def _checked(body: object, *, stores: bool) -> RequestObject:
     for name, reason in _NEEDS_A_STORE.items():
         if request.get(name) is not None:
             raise _unservable(name, reason)
+    for name, here in MOVED.items():
+        if request.get(name) is not None and request.get(here.partition(".")[0]) is None:
+            message = f"Unsupported parameter: '{name}'. In the Responses API, it is '{here}'."
+            raise Refused(message, param=name, code="unsupported_parameter")
     if (previous := request.string("previous_response_id")) and not stores:
         raise previous_not_found(previous)
     return request

@@ -31,7 +31,7 @@ from .content import merged, readable_text, text_content, text_of, user_content
 from .images import LEFT_OUT, json_without_data, without_data, without_media
 from .tool_outputs import output_content
 from .toolbox import Toolbox, upstream_name
-from .validation import RequestObject, invalid_value, label, missing, present
+from .validation import RequestObject, invalid_value, label, missing, present, unsupported
 
 HOSTED: Mapping[str, tuple[str, ...]] = {
     "web_search_call": ("action", "query", "queries", "results"),
@@ -88,6 +88,11 @@ def _message(reader: Reader, item: RequestObject) -> _Read:
             return InputMessage("user", user_content(content, path, reader.evidence))
         case "system" | "developer":
             return _instructions(reader, role, content, path)
+        case "assistant" if item.get("tool_calls"):
+            raise unsupported(item.at("tool_calls"), "A call is an item of type 'function_call'.")
+        case "tool" | "function":
+            reason = "The result of a tool is an item of type 'function_call_output'."
+            raise unsupported(item.at("role"), reason)
         case "assistant":
             return _assistant_text(reader, text_content(content, path, reader.evidence, joint=""))
         case _:

@@ -55,12 +55,6 @@ LAYERS: Names = {
     f"{_SERVER}:ConnectionIO": ("writer", ""),
 }
 """For `http_layer`, `http_stream` and `http1_client`."""
-QUESTIONS: Names = {
-    "mitmproxy.addons.clientplayback:ReplayHandler": ("replay", "layer"),
-    f"{_SERVER}:ConnectionHandler": ("", "transports"),
-    f"{_SERVER}:ConnectionIO": ("handler", ""),
-}
-"""For `ask_upstream`."""
 
 
 def require(names: Names) -> None:

@@ -20,7 +20,6 @@ from ...notes import Evidence
 from ...repair.policy import Policy
 from ...wire.json_codec import NotJson, loads
 from ...wire.reply_reader import read_reply
-from ..ask_upstream import is_question
 from ..options import Settings
 from ..routes import is_self_test, route_of
 from .commands import as_table
@@ -44,7 +43,7 @@ class Summary:
         """Count a flow that was loaded."""
         if flow.live or recorder_of(flow) is not None:
             return
-        if is_question(flow) or is_self_test(flow.request):
+        if is_self_test(flow.request):
             return
         self._loaded = True
         try:

@@ -30,7 +30,7 @@ from ...stored.continuation import (
 )
 from ...stored.save_context import owner
 from ...stored.store import Limits, Store, StoreError
-from ...stored.stored_response import OtherVersion, StoredResponse, Unreadable, parts_of
+from ...stored.stored_response import OtherVersion, StoredResponse, Unreadable
 from ...wire.errors import Refused
 from ...wire.json_codec import Json
 from ..observe.monitor import host_of
@@ -118,12 +118,7 @@ class AsyncStore:
     async def one(self, asker: bytes, response_id: str) -> StoredResponse:
         """A whole response, which is requested itself."""
         (blob,) = await self._get(asker, [response_id])
-        names = parts_of(blob) if blob is not None else []
-        found = await self._get(asker, names) if names else []
-        if None in found:  # a Redis has forgotten what was shared, and renewed by none
-            raise not_found(response_id)
-        parts = {name: part for name, part in zip(names, found, strict=True) if part is not None}
-        kept = None if blob is None else _readable(blob, parts)
+        kept = None if blob is None else _readable(blob, whole=True)
         if kept is None:
             raise not_found(response_id)
         return kept
@@ -187,28 +182,24 @@ class AsyncStore:
 
     # Which API an upstream speaks
 
-    async def speaks(self, address: str) -> str:
-        """The API that the upstream at this address (a hash) speaks; "" if unknown.  The time of
-        the entry begins anew."""
+    async def speaks(self, address: str) -> tuple[str, float]:
+        """The API that the upstream at this address (a hash) speaks, "" if unknown; and when that
+        was found out, in Unix seconds."""
         if self._thread is None:
-            return ""
+            return "", 0.0
         now, name = time.time(), _ADDRESS + address
+        (blob,) = await self._thread.ask(lambda store: store.get("", [name], now))
+        at, _, speaks = (blob or b"0 ").decode().partition(" ")
+        return speaks, float(at)
 
-        def read(store: Store) -> str:
-            (blob,) = store.get("", [name], now)
-            if blob:
-                store.put("", name, blob, now)
-            return (blob or b"").decode()
-
-        return await self._thread.ask(read)
-
-    def remember(self, address: str, speaks: str) -> None:
-        """Forget it for an empty text. Not awaited: what is lost is found out again."""
+    def remember(self, address: str, speaks: str, at: float) -> None:
+        """Forget it for an empty text.  `at` is when it was found out, in Unix seconds.  Not
+        awaited: what is lost is found out again."""
         now, name = time.time(), _ADDRESS + address
 
         def write(store: Store) -> None:
             if speaks:
-                store.put("", name, speaks.encode(), now)
+                store.put("", name, f"{at:.0f} {speaks}".encode(), now)
             else:
                 store.delete("", name)
 
@@ -244,11 +235,11 @@ def _wait_for(thread: StoreThread, seconds: float, *, named: bool) -> None:
         logger.warning("The store of responses does not answer yet; it is used as soon as it does.")
 
 
-def _readable(blob: bytes, parts: dict[str, bytes] | None = None) -> StoredResponse | None:
+def _readable(blob: bytes, *, whole: bool = False) -> StoredResponse | None:
     """None for a response that another version of this program kept. Raises `StoreError` for one
     that is damaged."""
     try:
-        return StoredResponse.of(blob, parts)
+        return StoredResponse.of(blob, whole=whole)
     except OtherVersion:
         return None
     except Unreadable as error:

@@ -22,8 +22,8 @@ SCHEMES = ("redis://", "rediss://")
 CONNECT, ANSWER = 0.5, 1.0
 """Seconds to wait: a client may be waiting."""
 SECRET = b"dragoman:secret"
-_KINDS = ("part", "address")
-"""The first words of entries' names that are no responses; their keys begin with them, too."""
+_ADDRESS = "address"
+"""The first word of the names of entries that no owner has; their keys begin with it, too."""
 
 
 class Redis:
@@ -129,7 +129,7 @@ def _key(owner: str, name: str) -> bytes:
     """An owner is a hash, or none for an address; the name of a response is any text a client
     sent."""
     kind, _, rest = name.partition(":")
-    if kind not in _KINDS or (kind == "address") == bool(owner):
+    if kind != _ADDRESS or owner:
         kind, rest = "response", name
     holder = f"{owner}:" if owner else ""
     return f"dragoman:{kind}:{holder}{rest}".encode("utf-8", "surrogatepass")

@@ -9,14 +9,15 @@ what is too old or too much; freed pages are used again, and if there are many, 
 some pages at each put.  Deleted data is overwritten (secure_delete), and `delete` empties the log
 into the file (`_empty_log`).
 
-Additions to the schema are made in an old file as well, whose version stays; triggers keep the
-added tables right.  A file of an earlier version may have a table of parts that its responses
-share: it is read, and its own triggers delete each part with the last response that has it.
+A file of another version of Dragoman is left as it is, and one is made beside it: were it renamed,
+a process that has it open would use the log of the new one, by its name.  Triggers keep the table
+of owners right.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import secrets
 import sqlite3
@@ -24,12 +25,13 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ...stored.store import PART, Limits, StoreError
+from ...stored.store import Limits, StoreError
 from .evictions import EvictionLog
 
 APPLICATION = 0x44524147  # "DRAG"
 """SQLite's `application_id`."""
-VERSION = 1
+VERSION = 2
+"""Of the schema: SQLite's `user_version`."""
 _MEMORY = Path(":memory:")
 HEADER = 100
 """Bytes: SQLite overwrites a shorter file as if it were empty."""
@@ -44,8 +46,8 @@ SMALL = 200
 PRUNED = 64
 """Responses a put may remove; a large put more, as needed for its room."""
 SPARE_PAGES, VACUUMED_PAGES = 1024, 64
-CLEARED_PAGES = 20_000
-"""Free pages cut off an old file: earlier versions did not overwrite deleted data."""
+logger = logging.getLogger(__name__)
+
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 _SCHEMA = (
@@ -57,16 +59,10 @@ _SCHEMA = (
     "CREATE TRIGGER responses_deleted AFTER DELETE ON responses "
     "BEGIN DELETE FROM blobs WHERE key = OLD.key; END",
     "CREATE TABLE secret (secret BLOB NOT NULL)",
-    f"PRAGMA application_id = {APPLICATION}",
-    f"PRAGMA user_version = {VERSION}",
-)
-_ADDED = (
     # The bytes of each owner: one who fills the store loses responses of its own.
     "CREATE TABLE owners (owner BLOB PRIMARY KEY, size INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE INDEX owners_size ON owners (size)",
     "CREATE INDEX responses_owner_used ON responses (owner, used)",
-    f"INSERT INTO owners SELECT owner, sum(length(blob) + {SMALL}) FROM responses "
-    "JOIN blobs USING (key) GROUP BY owner",
     "CREATE TRIGGER blobs_counted AFTER INSERT ON blobs BEGIN "
     "INSERT OR IGNORE INTO owners SELECT owner, 0 FROM responses WHERE key = NEW.key; "
     f"UPDATE owners SET size = size + length(NEW.blob) + {SMALL} "
@@ -75,17 +71,15 @@ _ADDED = (
     f"UPDATE owners SET size = size - {SMALL} "
     "- coalesce((SELECT length(blob) FROM blobs WHERE key = OLD.key), 0) WHERE owner = OLD.owner; "
     "DELETE FROM owners WHERE owner = OLD.owner AND size <= 0; END",
+    f"PRAGMA application_id = {APPLICATION}",
+    f"PRAGMA user_version = {VERSION}",
 )
 _EVICT = """DELETE FROM responses WHERE key = (SELECT key FROM responses
 WHERE owner = (SELECT owner FROM owners ORDER BY size DESC LIMIT 1) ORDER BY used, key LIMIT 1)"""
-_MOVED = (
-    # What is known of upstreams had a table of its own.
-    "INSERT OR IGNORE INTO responses (owner, id, used) "
-    "SELECT X'', CAST('address:' || address AS BLOB), used FROM addresses",
-    "INSERT OR IGNORE INTO blobs SELECT key, CAST(speaks AS BLOB) FROM addresses JOIN responses "
-    "ON owner = X'' AND id = CAST('address:' || address AS BLOB)",
-    "DROP TABLE addresses",
-)
+
+
+class _OtherSchemaError(Exception):
+    """The file is of another version of Dragoman."""
 
 
 class Sqlite:
@@ -98,9 +92,20 @@ class Sqlite:
         self._log_has_deleted = False
         self._damaged = ""
         with self._errors():
-            self._db = _open(self._path, BUSY)
+            if path and _beside(path).exists():
+                self._path = _beside(path)
+            try:
+                self._db = _open(self._path, BUSY)
+            except _OtherSchemaError:
+                logger.warning(
+                    "%s was written by another version of Dragoman and is left as it is: what it "
+                    "keeps is not found any more. Responses are kept in %s from now on.",
+                    self._path,
+                    _beside(self._path).name,
+                )
+                self._path = _beside(self._path)
+                self._db = _open(self._path, BUSY)
             self._page_size = _number(self._db, "PRAGMA page_size")
-            self._has_parts = _has_table(self._db, "parts")
             self._secret: bytes = self._db.execute("SELECT secret FROM secret").fetchone()[0]
 
     def secret(self) -> bytes:
@@ -134,15 +139,8 @@ class Sqlite:
             "SELECT blob FROM responses JOIN blobs USING (key) "
             "WHERE owner = ? AND id = ? AND used > ?"
         )
-        of_part = "SELECT blob FROM parts WHERE owner = ? AND digest = ?"
-        rows = []
         with self._transaction("BEGIN") as db:
-            for name in names:
-                if self._has_parts and name.startswith(PART):
-                    found = db.execute(of_part, (mine, _bytes(name.removeprefix(PART))))
-                else:
-                    found = db.execute(query, (mine, _bytes(name), expiry))
-                rows.append(found.fetchone())
+            rows = [db.execute(query, (mine, _bytes(name), expiry)).fetchone() for name in names]
         return [row[0] if row else None for row in rows]
 
     def delete(self, owner: str, name: str) -> bool:
@@ -256,6 +254,11 @@ def _open(path: Path, busy: float) -> sqlite3.Connection:
             return db
 
 
+def _beside(path: Path) -> Path:
+    """The file of this version, where `path` has one of another."""
+    return path.with_name(f"{path.name}.schema{VERSION}")
+
+
 def _prepare(db: sqlite3.Connection, path: Path) -> None:
     with _transaction(db, "BEGIN"):
         new = not _version(db, path)
@@ -271,32 +274,17 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
             for statement in _SCHEMA:
                 db.execute(statement)
             db.execute("INSERT INTO secret VALUES (?)", (secrets.token_bytes(32),))
-        if _has_table(db, "addresses"):
-            for statement in _MOVED:
-                db.execute(statement)
-        if not _has_table(db, "owners"):
-            for statement in _ADDED:
-                db.execute(statement)
-            for _ in range(min(CLEARED_PAGES, _number(db, "PRAGMA freelist_count"))):
-                db.execute("PRAGMA incremental_vacuum(1)").fetchall()
-
-
-def _has_table(db: sqlite3.Connection, name: str) -> bool:
-    return bool(db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone())
 
 
 def _version(db: sqlite3.Connection, path: Path) -> int:
-    """The version of the schema; 0 for an empty file. Raises `StoreError` for a foreign file. In a
-    transaction: another process may be making the schema."""
+    """The version of the schema; 0 for an empty file. Raises `_OtherSchemaError`, or `StoreError`
+    for a foreign file. In a transaction: another process may be making the schema."""
     application = _number(db, "PRAGMA application_id")
     version = _number(db, "PRAGMA user_version")
     if application == APPLICATION and version == VERSION:
         return version
     if application == APPLICATION:
-        raise StoreError(
-            f"{path} was written by another version of Dragoman (its schema is {version}, not "
-            f"{VERSION}); use that one, or set dragoman_store to another file."
-        )
+        raise _OtherSchemaError
     if application or version or _number(db, "SELECT count(*) FROM sqlite_master"):
         raise StoreError(
             f"{path} is a database of something else; set dragoman_store to another file."

@@ -1,7 +1,4 @@
-"""An upstream that is asked which API it speaks, and what arrived there.
-
-Its answer to the question and those to real requests are chosen apart.
-"""
+"""An upstream of which nothing is known yet, and what arrived there."""
 
 from __future__ import annotations
 
@@ -30,12 +27,11 @@ _names = itertools.count()
 
 
 @dataclass(slots=True)
-class Asked(Upstream):
+class UnknownHosts(Upstream):
     """Every reply is one of these, by the first part of the path."""
 
-    to_questions: dict[str, tuple[Reply, Options]] = field(default_factory=dict)
-    to_requests: dict[str, Reply] = field(default_factory=dict)
-    """To real requests for a response."""
+    to_requests: dict[str, tuple[Reply, Options]] = field(default_factory=dict)
+    """To all but chat requests."""
     to_chats: dict[str, Reply] = field(default_factory=dict)
     """Else a chat stream."""
 
@@ -47,16 +43,15 @@ class Asked(Upstream):
         if rest.endswith("/chat/completions"):
             reply = self.to_chats.get(name) or self._reply(request, "clean_text", options, rest)
             return plan(reply, options)
-        if request.body == b"{}":
-            return plan(*self.to_questions.get(name, (NO_ADDRESS, Options())))
-        return plan(self.to_requests.get(name, NO_ADDRESS), options)
+        reply, own = self.to_requests.get(name, (NO_ADDRESS, options))
+        return plan(reply, options if own == Options() else own)
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """One address of an `ParsedRequest` behind a proxy, for which nothing is known yet."""
+    """One address of such an upstream behind a proxy."""
 
-    upstream: Asked
+    upstream: UnknownHosts
     proxy: Mitmdump
     base: str
     """Where a client believes that the upstream is."""
@@ -67,16 +62,13 @@ class Host:
 
     def says(
         self,
-        question: Reply = NO_ADDRESS,
-        request: Reply | None = None,
+        request: Reply = NO_ADDRESS,
         *,
         chat: Reply | None = None,
         **options: Any,
     ) -> Host:
-        """What it answers; `options` are those of the answer to the question."""
-        self.upstream.to_questions[self.name] = question, Options(**options)
-        if request is not None:
-            self.upstream.to_requests[self.name] = request
+        """What it answers; `options` are those of the answer to all but chat requests."""
+        self.upstream.to_requests[self.name] = request, Options(**options)
         if chat is not None:
             self.upstream.to_chats[self.name] = chat
         return self
@@ -113,9 +105,8 @@ class Host:
 
 
 def _in_a_word(request: Request) -> str:
-    if request.path.partition("?")[0].endswith("/chat/completions"):
-        return "chat"
-    return "question" if request.body == b"{}" else "request"
+    is_chat = request.path.partition("?")[0].endswith("/chat/completions")
+    return "chat" if is_chat else "request"
 
 
 def status_of(reply: wire.Reply) -> int:
