@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
+from dragoman.bridge.chat_to_responses import responses_reply
 from dragoman.bridge.model_families import family_of
 from dragoman.bridge.native.request_tools import RequestTools
 from dragoman.bridge.native.responses_repair import ResponsesRepair
@@ -49,7 +50,9 @@ def _repair() -> ChatRepair:
 def _reply() -> ReplyConverter:
     turn = TurnContext({}, "kimi-k2.5", True, {})
     clock = time.time
-    return ReplyConverter(turn, OPENAI, Evidence(), response_id="resp_1", created_at=1, clock=clock)
+    return responses_reply(
+        turn, OPENAI, Evidence(), response_id="resp_1", created_at=1, clock=clock
+    )
 
 
 def _splitting(pieces: Iterable[bytes]) -> list[Frame]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dragoman.bridge.chat_to_responses import responses_reply
 from dragoman.bridge.envelope import open_sealed
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.reply.pipeline import BridgePipeline
@@ -121,7 +122,7 @@ class Run:
 def new_reply(
     evidence: Evidence, dialect: Dialect = OPENAI, turn_: TurnContext | None = None
 ) -> ReplyConverter:
-    return ReplyConverter(
+    return responses_reply(
         turn_ or turn(),
         dialect,
         evidence,

@@ -498,3 +498,68 @@ def test_frames_that_say_nothing_wait_up_to_a_limit() -> None:
         sent = pipeline.feed(came)
         assert sent.count(b"event: ping") > MAX_WAITING
         assert said or sent == came
+
+
+# What a request declares beside its functions
+
+REMINDER = (
+    "The following deferred tools are now available via ToolSearch. Load them:\n"
+    "CronList\nmcp__tea__brew\n\nThat is all."
+)
+NAMED: Json = {
+    **REQUEST,
+    "messages": [*REQUEST["messages"], {"role": "system", "content": REMINDER}],
+}
+CLIENT: Json = {**REQUEST, "tools": [{"type": "bash_20250124", "name": "bash"}]}
+BREW = '<tool_call>\n{"name": "mcp__tea__brew", "arguments": {"minutes": 3}}\n</tool_call>'
+
+
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+@pytest.mark.parametrize(
+    ("asked", "leak", "call"),
+    [
+        (NAMED, BREW, '[mcp__tea__brew {"minutes": 3}]'),
+        (REQUEST, BREW, None),
+        (CLIENT, K2, '[bash {"command": "ls -la"}]'),
+        (NAMED, '<tool_call>\n{"arguments": {"minutes": 3}}\n</tool_call>', None),
+    ],
+    ids=["named", "not named", "of the client's", "arguments alone"],
+)
+def test_what_the_client_runs_is_called(
+    asked: Json, leak: str, call: str | None, size: int
+) -> None:
+    body = stream([("text", [f"I look.\n{leak}"])])
+    gist = read(piecewise(body, size, asked)).gist
+    assert gist == (f"I look. {call}" if call else gist)
+    assert ("[" in gist) == bool(call)
+    whole = repaired(json.dumps(document([("text", [f"I look.\n{leak}"])])).encode(), asked)
+    assert (b'"tool_use"' in whole) == bool(call)
+
+
+LONG = "input length exceeds the context length"
+
+
+@pytest.mark.parametrize("blocks", [[], [TEXT], [("text", [K2]), TEXT]], ids=["", "text", "leak"])
+def test_an_overflow_has_the_words_that_clients_know(blocks: list[Block]) -> None:
+    def failing(message: str) -> bytes:
+        error = {"type": "invalid_request_error", "message": message, "x": 1}
+        return stream(blocks).partition(b"event: message_delta")[0] + event(
+            {"type": "error", "error": error, "request_id": "r"}
+        )
+
+    said = failing(LONG)
+    wanted = f"prompt is too long ({LONG})"
+    for size in (1, 9, 10_000):
+        sent = piecewise(said, size)
+        last = [frame.value for frame in split(sent)][-1]
+        assert last["error"] == {"type": "invalid_request_error", "message": wanted, "x": 1}
+        assert last["request_id"] == "r"
+    other = failing("Overloaded")
+    assert [*split(piecewise(other, 9))][-1].value["error"]["message"] == "Overloaded"
+
+
+def test_an_overflow_in_a_whole_reply() -> None:
+    body = json.dumps({"type": "error", "error": {"type": "api_error", "message": LONG}}).encode()
+    assert json.loads(repaired(body))["error"]["message"] == f"prompt is too long ({LONG})"
+    body = body.replace(LONG.encode(), b"Overloaded")
+    assert repaired(body) == body

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.bridge.chat_to_responses import responses_reply
 from dragoman.bridge.reply import converter as module
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.responses.dialects import OPENAI
@@ -69,7 +70,7 @@ BEGINS = {
 
 
 def new() -> ReplyConverter:
-    return ReplyConverter(
+    return responses_reply(
         turn(), OPENAI, Evidence(), response_id="resp_1", created_at=1, clock=lambda: 2.0
     )
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
+from dragoman.bridge.chat_to_responses import responses_reply
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.reply.pipeline import answer
 from dragoman.bridge.request.convert import Conversion
@@ -231,7 +232,7 @@ def told(evidence: Evidence) -> None:
 def _reply(
     dialect: Dialect, turn: TurnContext | None, evidence: Evidence | None = None
 ) -> ReplyConverter:
-    return ReplyConverter(
+    return responses_reply(
         turn or TurnContext({"model": "m", "input": "x"}, "m", True, {}),
         dialect,
         evidence or Evidence(),

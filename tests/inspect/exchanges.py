@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from dragoman.bridge.reply.converter import ReplyConverter
+from dragoman.bridge.chat_to_responses import responses_reply
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.inspect.exchange import Exchange, Job, Step, Timing
 from dragoman.inspect.pages.page import Page
@@ -32,7 +32,7 @@ def exchange(
         conversion = convert(chat, unsupported="drop", evidence=evidence)
         chat, sent = conversion.chat, dumps(conversion.chat)
         evidence.request_left()
-        reply = ReplyConverter(
+        reply = responses_reply(
             conversion.turn, dialect, evidence, response_id="resp_1", created_at=1, clock=float
         )
     stage = ChatRepair(DeclaredTools.of_request(chat), Policy(), evidence, 1)
@@ -82,7 +82,7 @@ def whole(request: bytes, answer: bytes) -> Exchange:
     """A bridged reply that is not streamed."""
     evidence = Evidence()
     conversion = convert(json.loads(request), unsupported="drop", evidence=evidence)
-    reply = ReplyConverter(
+    reply = responses_reply(
         conversion.turn, OPENAI, evidence, response_id="resp_1", created_at=1, clock=float
     )
     feed_body(reply, answer)

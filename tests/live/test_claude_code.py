@@ -261,3 +261,15 @@ def test_a_tool_of_a_server_is_called(claude: Claude) -> None:
     claude.talks_to(host([called("mcp__tea__brew", minutes=3)]))
     assert claude.answer(*TEA) == "All is well."
     assert b"brewed for 3 minutes" in claude.requests[-1].body
+
+
+@newest
+def test_a_tool_that_is_only_named_is_called(claude: Claude) -> None:
+    call = "<tool_call>\n" + json.dumps({"name": "CronList", "arguments": {}}) + "\n</tool_call>"
+    claude.talks_to(host([("text", pieces(call))]))
+    assert claude.answer(*TEA) == "All is well."
+    first, last = claude.requests
+    assert "CronList" not in {tool["name"] for tool in first.json["tools"]}
+    assert [block["name"] for (block,) in calls_in(last)] == ["CronList"]
+    (result,) = calls_in(last, "tool_result")[-1]
+    assert "is_error" not in result

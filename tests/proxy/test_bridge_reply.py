@@ -6,7 +6,7 @@ import json
 
 from mitmproxy.test import tflow
 
-from dragoman.bridge.reply.converter import ReplyConverter
+from dragoman.bridge.chat_to_responses import responses_reply
 from dragoman.bridge.responses.dialects import OPENAI
 from dragoman.notes import Evidence
 from dragoman.proxy.flows.bridge_reply import BridgeStream
@@ -27,7 +27,7 @@ CALL = [
 
 def bridge_stream(*, waits: bool, breaks: bool = False) -> BridgeStream:
     tools = [{"type": "function", "name": f"f{n}", "description": PIECE} for n in range(30)]
-    reply = ReplyConverter(
+    reply = responses_reply(
         turn({"tools": tools}),
         OPENAI,
         Evidence(),

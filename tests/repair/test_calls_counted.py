@@ -39,11 +39,11 @@ HELD = [
 ]
 FRAMES["more of a call that is held"] = ([*BEGUN, *HELD], "next ")
 ALLOWED = {
-    "more text": (16, 28),
+    "more text": (16, 29),
     "a marker that begins a section": (58, 58),
     "a marker that begins a call": (37, 37),
-    "a header that starts a call": (89, 103),
-    "more arguments": (24, 41),
+    "a header that starts a call": (89, 112),
+    "more arguments": (24, 46),
     "more of a call that is held": (16, 16),
 }
 """Repaired, and bridged as well; with the facts that `wire.reply_reader` notes."""

@@ -260,6 +260,8 @@ class Dragoman:
             flow.response = error_responses.no_upgrade()
         elif self._repair.is_possible(flow, settings):
             await self._repair.whole(flow, response, settings)
+        elif self._repair.may_reword(flow, settings):
+            self._repair.reword(flow, response)
         await self._cure.end_reply(flow, response)
         self._monitor.close(flow)
 
@@ -276,6 +278,7 @@ class Dragoman:
         decisions = self._decisions
         refused = decisions.missing_decides(flow, response)
         collected = self._repair.is_collected(flow, decisions.settings)
+        collected = collected or self._repair.may_reword(flow, decisions.settings)
         return refused or decisions.refuses_upgrade(flow, response) or collected
 
     def converts_reply(self, flow: http.HTTPFlow) -> bool:

@@ -36,6 +36,9 @@ _NO_ARGUMENTS = {"type": "object", "additionalProperties": False}
 """A function without ``parameters`` takes none (OpenAI's API reference)."""
 
 
+_ANY_ARGUMENTS: dict[str, object] = {"type": "object"}
+
+
 class DeclaredTools:
     """The tools and earlier calls of a request."""
 
@@ -48,14 +51,17 @@ class DeclaredTools:
         forbidden: bool = False,
         wants_json: bool = False,
         called: dict[str, str] | None = None,
+        only_named: AbstractSet[str] = frozenset(),
     ) -> None:
-        """`schemas` are those of the declared tools, none if they are not known; `aliases` are
+        """`schemas` are those of the declared tools, none if they are not known; `only_named` are
+        the tools of which nothing else is known, so that arguments never mean one; `aliases` are
         further names, each with the tool's; `model` is the one that was requested; `forbidden`: no
         call is wanted (``tool_choice``); `wants_json`: the answer is to be JSON; `called` gives the
         tool of each call id in the history, "" where it is not known."""
-        self._schemas = schemas
-        known = {alias: name for alias, name in (aliases or {}).items() if name in schemas}
-        self._meant = known | {name: name for name in schemas}
+        self._schemas = {**schemas, **dict.fromkeys(only_named, _ANY_ARGUMENTS)}
+        self._only_named = only_named
+        known = {alias: name for alias, name in (aliases or {}).items() if name in self._schemas}
+        self._meant = known | {name: name for name in self._schemas}
         """The declared tool by each of its names."""
         self.model = model
         self.forbidden = forbidden
@@ -94,6 +100,7 @@ class DeclaredTools:
             forbidden=self.forbidden,
             wants_json=self.wants_json,
             called={**called, **self.called},
+            only_named=self._only_named,
         )
 
     def __contains__(self, name: object) -> bool:
@@ -238,7 +245,8 @@ class DeclaredTools:
     @cached_property
     def _required(self) -> dict[str, frozenset[str]]:
         """Most tools accept arguments not, as one that they require is not there."""
-        return {name: frozenset(required(each)) for name, each in self._schemas.items()}
+        schemas = self._schemas.items()
+        return {n: frozenset(required(each)) for n, each in schemas if n not in self._only_named}
 
     def refuses(self, name: str, arguments: str) -> bool:
         """Whether arguments are invalid JSON, or the schema of this tool refuses them."""

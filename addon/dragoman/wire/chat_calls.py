@@ -130,12 +130,14 @@ class Call:
         self._sent = len(self.fragments)
         return unsent
 
-    def forget(self) -> None:
-        """Drop arguments that have been sent; it stays known that there were some."""
+    def forget(self) -> bool:
+        """Drop arguments that have been sent; it stays known that there were some.  Returns whether
+        they are a complete value."""
         self._follow()
         if self.fragments:
             self.fragments = [""]
             self._joined = self._followed = self._sent = 1
+        return self._follower.complete
 
     @property
     def arguments(self) -> str:

@@ -57,7 +57,12 @@ _KNOWN = tuple(
             r"|request (is |was )?too large for|too many (input )?tokens"
             r"|exceeds the maximum number of tokens|reduce the length|max_seq_len"
             r"|maximum (input|prompt|sequence) length|range of input length"
-            r"|(supports? only|only supports?) .{1,30}context",
+            r"|(supports? only|only supports?) .{1,30}context|model only supports up to"
+            r"|longer than the (maximum )?(model|context)|`inputs` tokens \+ `max_new_tokens`"
+            r"|prompt token count of \d{1,9} exceeds|max_prompt_tokens_exceeded"
+            r"|current length is \d{1,9} while limit|(input )?tokens exceed\w{0,3} the configured"
+            r"|exceeds? (the )?maximum allowed token|in request more than max tokens"
+            r"|string with maximum length \d{6}|expected maxlength:? \d{6}|exceeds your deployment",
         ),
         (
             "rate_limit_exceeded",

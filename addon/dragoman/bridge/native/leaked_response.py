@@ -192,8 +192,7 @@ class LeakedResponse:
                 self._end_call(cut=event.cuts_call)
             else:
                 assert self._emitter is not None
-                self._emitter.call.add(event.text)
-                self._emitter.pass_on()
+                self._emitter.add(event.text)
 
     def _tool_name(self, name: str, namespace: object = None) -> str:
         """The name by which a called tool is compared."""

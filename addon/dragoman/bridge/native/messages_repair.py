@@ -17,15 +17,19 @@ from ...repair.policy import Policy
 from ...repair.scanner import Scanner
 from ...wire import messages as api
 from ...wire.chat_end import is_whole
+from ...wire.context_overflow import reworded_frame, with_overflow_reworded
 from ...wire.errors import reports_error
-from ...wire.json_codec import Json, dumps, objects, string
+from ...wire.json_codec import Json, dumps, string
 from ...wire.messages import Blocks
+from ...wire.messages_tools import tools_declared
 from ...wire.sse import Document, Frame
 from .client_message import ClientMessage
 from .host_reader import HostText, ItemAdded, ItemDone, Said, TextDelta
 from .message_reader import MessageReader
 from .native_repair import Client, End, NativeRepair, ScannedText, Waiting
 
+OVERFLOW_REWORDED = ("said in the words that clients know", "an error of a prompt that is too long")
+"""For the record."""
 MAX_WORDLESS = 64
 """Frames in a row that wait for the first word of a block."""
 
@@ -37,16 +41,18 @@ class MessagesTools:
     declared: DeclaredTools
 
     @classmethod
-    def of_request(cls, request: object) -> MessagesTools:
-        """From a request's body; anything unreadable declares nothing.  A tool without a schema is
-        Anthropic's own.  Hosts map names of Claude's models to others, so such a name says
-        nothing of the model."""
+    def of_request(cls, request: object, received: object = None) -> MessagesTools:
+        """From a request's body; anything unreadable declares nothing.  `received` is the one that
+        the client sent, if that differs: reminders of role `system` are the user's in a cured one.
+        Hosts map names of Claude's models to others, so such a name says nothing of the model."""
         body: Json = request if isinstance(request, dict) else {}
         choice, output = body.get("tool_choice"), body.get("output_config")
-        tools = [tool for tool in objects(body.get("tools")) if "input_schema" in tool]
+        told = received if isinstance(received, dict) else body
+        tools = tools_declared({**body, "messages": told.get("messages")})
         calls = api.calls_in(body.get("messages"))
         declared = DeclaredTools(
-            {name: tool["input_schema"] for tool in tools if (name := string(tool.get("name")))},
+            {tool.name: tool.schema for tool in tools if tool.kind != "deferred"},
+            only_named={tool.name for tool in tools if tool.kind == "deferred"},
             model=_known(body.get("model")),
             forbidden=isinstance(choice, dict) and choice.get("type") == "none",
             wants_json=is_json_form(output.get("format") if isinstance(output, dict) else None),
@@ -80,11 +86,21 @@ class MessagesRepair(NativeRepair):
     def error(self, message: str) -> Frame:
         return api.encoded(api.error_body(message))
 
+    def feed(self, frame: Frame) -> list[Frame]:
+        reworded = reworded_frame(frame)
+        if reworded is not frame:
+            self._evidence.note(*OVERFLOW_REWORDED)
+        return super().feed(reworded)
+
     def document(self, body: bytes) -> bytes:
         """It is read as the events by which it would have been streamed."""
         message = Document(body).readable(self._evidence)
         if not isinstance(message, dict) or not api.is_message(message):
-            return body
+            reworded = with_overflow_reworded(message)
+            if reworded is message:
+                return body
+            self._evidence.note(*OVERFLOW_REWORDED)
+            return dumps(reworded)
         blocks, ends = Blocks(), message
         frames = [sent for each in api.events_of(message) for sent in self.feed(api.encoded(each))]
         for frame in frames:

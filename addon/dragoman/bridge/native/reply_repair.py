@@ -30,12 +30,13 @@ def api_of(request: object, reply: bytes) -> str:
     return "messages" if b"message_start" in begin or _MESSAGE.search(begin) else "chat"
 
 
-def tools_of(request: object, api: str) -> Tools:
-    """`api`: `responses`, `messages`, or any other."""
+def tools_of(request: object, api: str, received: object = None) -> Tools:
+    """`api`: `responses`, `messages`, or any other. `received`: the client's request, if another
+    was sent."""
     if api == "responses":
         return RequestTools.of_request(request)
     if api == "messages":
-        return MessagesTools.of_request(request)
+        return MessagesTools.of_request(request, received)
     return DeclaredTools.of_request(request)
 
 

@@ -44,13 +44,16 @@ class CallEmitter:
 
     @property
     def half_input(self) -> bool:
-        """Whether the input of a custom tool has begun and not ended."""
-        return self._input is not None and self._input.half
+        """Whether the input of a custom tool has no end, or the text that holds it has none."""
+        if self._input is None:
+            return False
+        return self._input.half or self.call.lacks_value
 
-    def pass_on(self) -> None:
-        """Write the arguments that have arrived since the last time."""
-        for fragment in self.call.unsent() if self.opened else ():
-            self._write(self._input.feed(fragment) if self._input else fragment)
+    def add(self, text: str) -> None:
+        """More of the arguments."""
+        self.call.add(text)
+        if self.opened:
+            self._write(self._input.feed(text) if self._input else text)
 
     def _write(self, text: str) -> None:
         """Text of the item; blanks before arguments mean nothing, and arguments that are only

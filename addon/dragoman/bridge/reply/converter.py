@@ -1,42 +1,41 @@
-"""The reply of one bridged turn: upstream chat chunks in, Responses events out.
+"""The reply of one bridged turn: upstream chat chunks in, events of the client's API out.
 
-A chunk is written as events at once, but for what has to wait for an open call (`item_order`).
-The client gets exactly one terminal, or none where the upstream breaks off:
+`chunks -> choices, deltas in words (delta_reader) -> in order -> writer of the client's API`.
+What a chunk says is written at once, but for what has to wait for an open call.
+The client gets exactly one end, or none where the upstream breaks off:
 
-| the upstream                                         | the terminal          |
-|------------------------------------------------------|-----------------------|
-| sent a finish reason                                 | that of `FINISHES`    |
-| sent ``[DONE]`` or a whole message without one       | `response.completed`, |
-|   … but after reasoning alone, or nothing            | `response.failed`     |
-| sent an error                                        | `response.failed`     |
-| ended or broke off before any of these               | none                  |
-| completed a turn in which a call is half written     | `response.failed`     |
-|   (after the finish reason), has no name, or is of   |                       |
-|   a custom tool and ends within its input            |                       |
+| the upstream                                         | the end            |
+|------------------------------------------------------|--------------------|
+| sent a finish reason                                 | that of `FINISHES` |
+| sent ``[DONE]`` or a whole message without one       | completed,         |
+|   … but after reasoning alone, or nothing            | failed             |
+| sent an error                                        | failed             |
+| ended or broke off before any of these               | none               |
+| completed a turn in which a call is half written     | failed             |
+|   (after the finish reason), has no name, or is of   |                    |
+|   a custom tool and ends within its input            |                    |
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence, Set
+from typing import Any, Literal, Protocol
 
 from ...notes import Evidence
+from ...reply.in_order import PIECE, InOrder
+from ...reply.words import Delta
 from ...wire import chat_delta
 from ...wire.chat_delta import ChoiceDelta
 from ...wire.chat_end import EARLY, Finish
 from ...wire.errors import ErrorObject, failure, stream_error
-from ...wire.json_codec import NotJson
+from ...wire.json_codec import Json, NotJson
 from ...wire.reply_bounds import TooMany
 from ...wire.sse import Frame
-from ...wire.usage import Counts, counts, usage
+from ...wire.usage import Counts, counts
 from ..request.validation import label
-from ..responses.dialects import Dialect
-from ..responses.event_writer import Writer
-from ..responses.response_object import snapshot
-from ..turn_context import TurnContext
+from ..responses.event_queue import EventQueue
 from .choices import Choices
 from .delta_reader import DeltaReader
-from .item_order import PIECE, ItemOrder
 
 _NOTHING = "The upstream's answer ended without any part of a turn."
 
@@ -48,30 +47,63 @@ MAX_EMPTY = 1024 * 1024
 ten hours, and frames without content cost more than others for their size."""
 
 
+class ReplyWriter(Protocol):
+    """Writes one reply of the client's API as `events`: its start, then what is said in order, then
+    its one end."""
+
+    events: EventQueue
+    started: bool
+    ended: bool
+    """Whether the start has been written, and the end."""
+
+    @property
+    def seeks_summary(self) -> bool:
+        """Whether the reply is a text alone, that has not come so far."""
+
+    @property
+    def response(self) -> Json:
+        """The reply so far; after its end, the body of one that is not streamed."""
+
+    def start(self) -> None:
+        """The first time, the beginning of the reply."""
+
+    def heartbeat(self) -> None:
+        """An event without news; none before the start or after the end."""
+
+    def say(self, delta: Delta) -> None:
+        """The next delta, in order."""
+
+    def fault(self, lack_value: Sequence[str]) -> str:
+        """Why a turn that was not cut cannot complete; empty if it can.  `lack_value`: the names of
+        calls that are still to come, and end before their arguments do."""
+
+    def settle(self, *, cut: bool) -> None:
+        """Nothing more is said; `cut`: the turn was cut short."""
+
+    def finish(self, finish: Finish, counted: Counts | None) -> None:
+        """The end of a turn, after `settle`."""
+
+    def abandon(self) -> None:
+        """The turn has failed, or breaks off: what is open stays so."""
+
+    def report(self, error: ErrorObject, counted: Counts | None) -> None:
+        """The end of a turn that failed, after `abandon`."""
+
+
 class ReplyConverter:
     """One turn's reply. The methods return the frames that are to be sent now."""
 
     def __init__(
-        self,
-        turn: TurnContext,
-        dialect: Dialect,
-        evidence: Evidence,
-        *,
-        response_id: str,
-        created_at: int,
-        clock: Callable[[], float],
-        prior: Sequence[dict[str, Any]] = (),
+        self, writer: ReplyWriter, names: Set[str], evidence: Evidence, *, thinks: bool = False
     ) -> None:
-        """`clock` gives the seconds since the epoch, for ``completed_at``; `prior` are the
-        items of a response that continues."""
-        self._turn = turn
+        """`names`: those that a call may have upstream.  `thinks`: reasoning was asked for."""
+        self.writer = writer
         self._evidence = evidence
-        response = snapshot(turn, response_id, created_at)
-        self.writer = Writer(response, dialect, clock=clock, prior=prior, called=turn.called)
-        self._items = ItemOrder(turn, self.writer, evidence)
-        self._reader = DeltaReader(self._items, evidence, thinks=turn.thinks)
+        self._order = InOrder(names, evidence)
+        calls = not writer.seeks_summary
+        self._reader = DeltaReader(names, evidence, thinks=thinks, calls=calls)
         self._counts: Counts | None = None
-        self._counted: dict[str, Any] = {}
+        self._counted: Json = {}
         """A later chunk with usage: some hosts count in every chunk."""
         self._choices = Choices(evidence)
         self._has_choices = False
@@ -88,8 +120,8 @@ class ReplyConverter:
         return self._choices.all_finished and not self.writer.ended
 
     @property
-    def response(self) -> dict[str, Any]:
-        """The response object so far; after the terminal, the body of a reply not streamed."""
+    def response(self) -> Json:
+        """The reply so far; after its end, the body of one that is not streamed."""
         return self.writer.response
 
     def open(self) -> list[Frame]:
@@ -106,12 +138,14 @@ class ReplyConverter:
         """One frame of the upstream's stream; `drain` gives its events."""
         writes = self.writer.started and not self.writer.ended
         if writes or self._may_write():
-            size = self._items.size
+            order, reader = self._order, self._reader
+            before = order.size + reader.size
             self._read(frame)
-            self._empty = self._empty + len(frame.raw) if self._items.size == size else 0
+            size = order.size + reader.size
+            self._empty = self._empty + len(frame.raw) if size == before else 0
             if self._empty > MAX_EMPTY and frame.whole and not self.writer.ended:
                 self._fail(failure("server_error", "The upstream sends nothing."))
-            too_long = self._items.size + self._items.entries > MAX_SIZE
+            too_long = size + reader.entries > MAX_SIZE
             if too_long and not self.writer.ended:
                 self._fail(failure("server_error", "The reply is longer than can be kept."))
 
@@ -128,14 +162,14 @@ class ReplyConverter:
         """The last frames of repair, and the end: a finish reason in them is repair's own, for a
         stream without one, and their text ends no call."""
         self._body_ended = True
-        self._items.held = True
+        self._order.held = True
         for frame in held:
             if self._may_write():
                 self._read(frame)
         if self._may_write() and self._choices.all_finished:
             self._end()
         elif not self.writer.ended:
-            self._items.abandon()
+            self._abandon()
 
     def fail(self, code: str, message: str) -> list[Frame]:
         """The bridge is at fault, or the client cannot be sent a break; a turn that was whole stays
@@ -145,6 +179,11 @@ class ReplyConverter:
         return self.drain()
 
     # The upstream's frames
+
+    def _say(self, deltas: Sequence[Delta]) -> None:
+        for delta in deltas:
+            for each in self._order.take(delta):
+                self.writer.say(each)
 
     def _may_write(self) -> bool:
         """Whether more may be written; the first time, the start is."""
@@ -160,7 +199,7 @@ class ReplyConverter:
             self._counted = frame.counted or self._counted
             if frame.only is not None:
                 self._choices.continue_first(frame.only)
-                self._reader.only(frame.only)
+                self._say(self._reader.only(frame.only))
         else:
             try:
                 value = frame.value
@@ -183,7 +222,7 @@ class ReplyConverter:
                 return
             self._take_choice(choice, value)
         if isinstance(value, dict) and not self.writer.ended:
-            self._reader.cite(value)
+            self._say(self._reader.cited(value))
 
     def _choices_of(self, value: Any, *, named: bool) -> list[ChoiceDelta]:
         """The choices of a chunk; its error and its usage are read here."""
@@ -206,12 +245,12 @@ class ReplyConverter:
         self._has_choices = True
         index, fields = choice.index, choice.fields
         if index:
-            self._items.size += PIECE
+            self._reader.size += PIECE
         delta = self._choices.part_of_turn(choice.delta, index)
         if fields.get("logprobs") and self._choices.answers(index):
-            self._items.logprobs(chat_delta.logprobs(fields))
-        self._reader.delta(delta, index, whole=choice.whole)
-        self._reader.cite(chunk)
+            self._reader.logprobs(chat_delta.logprobs(fields))
+        self._say(self._reader.delta(delta, index, whole=choice.whole))
+        self._say(self._reader.cited(chunk))
         reason = fields.get("finish_reason")
         if (found := fields.get("error")) and (error := stream_error({"error": found})):
             self._fail(error)
@@ -229,19 +268,34 @@ class ReplyConverter:
             self._settle(cut=self._choices.finish != "completed")
 
     def _settle(self, *, cut: bool) -> None:
-        self._reader.end_content()
-        if fault := self._items.fault(cut=cut):
+        self._say(self._reader.end_content())
+        if fault := self._fault(cut=cut):
             self._fail(failure("server_error", fault))
-        else:
-            self._items.settle(cut=cut)
+            return
+        for delta in self._order.settle(cut=cut):
+            self.writer.say(delta)
+        self._reader.end_calls()
+        self.writer.settle(cut=cut)
+
+    def _fault(self, *, cut: bool) -> str:
+        """Why the turn cannot complete; empty if it can."""
+        if self._order.lacks_name(cut=cut):
+            return "The upstream called a tool without a name."
+        if not cut and (fault := self.writer.fault(self._order.lack_value)):
+            return fault
+        return "The upstream wrote no summary." if self.writer.seeks_summary else ""
+
+    def _abandon(self) -> None:
+        self._order.abandon()
+        self.writer.abandon()
 
     def _end(self) -> None:
         """The upstream has sent that the turn is over."""
-        self._reader.end_content()
+        self._say(self._reader.end_content())
         finish = self._choices.finish
-        ended = self._choices.all_finished or finish or self._items.answered
+        ended = self._choices.all_finished or finish or self._order.answered
         cut = finish not in (None, "completed")
-        if not ended or (self._items.half_written and not cut):
+        if not ended or (self._order.half_written and not cut):
             self._fail(failure("server_error", EARLY if self._has_choices else _NOTHING))
             return
         if finish is None:
@@ -249,29 +303,20 @@ class ReplyConverter:
         self._settle(cut=cut)
         if self.writer.ended:
             return
-        if not self.writer.response["output"]:
-            self._evidence.note("empty turn")
-        if self.writer.unsealed:
-            self._evidence.note("left out", "the sealed form of a long reasoning")
-        if finish is None or finish == "completed":
-            self.writer.complete(self._usage())
-        else:
-            self.writer.incomplete(finish, self._usage())
+        self.writer.finish(finish or "completed", self._usage)
 
     def _fail(self, error: ErrorObject) -> None:
         """After its finish reason a turn is whole: only its usage is lost."""
-        if self._choices.all_finished and self._items.empty:
+        whole = self._order.empty and not self.writer.seeks_summary
+        if self._choices.all_finished and whole:
             self._evidence.note("ignored", "failure after the finish reason")
             self._end()
             return
         self._evidence.note("failed", error.code)
         self.error = error
-        self._items.abandon()
-        self.writer.fail(error, self._usage())
+        self._abandon()
+        self.writer.report(error, self._usage)
 
-    def _usage(self) -> dict[str, Any]:
-        counted = counts(self._counted) or self._counts
-        found, estimated = usage(counted, self._turn.estimate, self.writer.characters)
-        if estimated:
-            self._evidence.note("estimated", "usage")
-        return found
+    @property
+    def _usage(self) -> Counts | None:
+        return counts(self._counted) or self._counts

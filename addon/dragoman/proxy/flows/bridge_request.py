@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 
+from ...bridge.chat_to_responses import responses_reply
 from ...bridge.native.reply_repair import declared
 from ...bridge.reply.converter import ReplyConverter
 from ...bridge.request.chat_shapes import formed
@@ -84,7 +85,7 @@ class BridgedTurn:
     def reply(self) -> ReplyConverter:
         """The reply of this turn, before anything of it has come."""
         resumes = self.keeping.resumes if self.keeping else None
-        return ReplyConverter(
+        return responses_reply(
             self.turn,
             self.dialect,
             self.record.evidence,

@@ -57,6 +57,14 @@ class _KeptTurn:
     used: Sequence[str]
 
 
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """The value of a request, as it is sent and as it was received."""
+
+    value: Any
+    received: Any
+
+
 class CureFlow:
     """Makes chat requests acceptable, and keeps what the next ones need in `store`."""
 
@@ -68,9 +76,11 @@ class CureFlow:
         self._cures: WeakKeyDictionary[http.HTTPFlow, Cure] = WeakKeyDictionary()
         """Whether the request was changed, for models whose hosts refuse something."""
 
-    async def send(self, flow: http.HTTPFlow, route: Route, settings: Settings) -> Any:
-        """Send a request in the form that its host takes.  Returns the value of what is sent; None
-        if that was not read."""
+    async def send(
+        self, flow: http.HTTPFlow, route: Route, settings: Settings
+    ) -> SentRequest | None:
+        """Send a request in the form that its host takes.  Returns what is sent; None if that was
+        not read."""
         try:
             body = await request_body(flow.request)
             value = await request_value(body)
@@ -82,7 +92,7 @@ class CureFlow:
             if sent is not value:
                 await asyncio.sleep(0)  # others have their turn
                 self._send_changed(flow, dumps(sent), body, evidence)
-            return sent
+            return SentRequest(sent, value)
         except ClientLeft:
             logger.info("%s: the client has left before its request was read", name_of(flow))
             if flow.killable:

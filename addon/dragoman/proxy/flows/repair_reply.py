@@ -16,14 +16,17 @@ from weakref import WeakKeyDictionary
 from mitmproxy import http
 
 from ...bridge.cure.tool_names import ToolNames
+from ...bridge.native.messages_repair import OVERFLOW_REWORDED
 from ...bridge.native.reply_repair import Tools, declared, repair_whole, stage_for, tools_of
 from ...bridge.native.request_tools import RequestTools
 from ...repair.declared_tools import DeclaredTools
 from ...repair.pipeline import RepairPipeline, RepairStage
 from ...wire.chat_end import EARLY, TAIL, broken_off, has_ended
+from ...wire.context_overflow import reworded_body
 from ...wire.json_codec import NotJson
 from ...wire.request_bounds import TooLarge
 from ...wire.sse import is_event_stream
+from ..body_clues import MAX_ERROR
 from ..content_decoding import MAX_REPLY, DecodingError, decoder_for, is_unreadable
 from ..error_responses import unreachable
 from ..http_headers import (
@@ -39,7 +42,7 @@ from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import FlowRecorder, recorder_of
 from ..options import Settings
 from ..routes import route_of
-from .cure_flow import CureFlow
+from .cure_flow import CureFlow, SentRequest
 from .live_stream import LiveStream, ReplyContext, WatchedStream
 
 logger = logging.getLogger(__name__)
@@ -93,10 +96,33 @@ class RepairReplies:
             return False
         return _is_chat(flow) or media_type(flow.response) == "application/json"
 
-    def request_read(self, flow: http.HTTPFlow, value: object) -> None:
+    def may_reword(self, flow: http.HTTPFlow, settings: Settings) -> bool:
+        """Whether a reply is an error of a Messages host, which clients know by its words."""
+        response, is_messages = flow.response, route_of(flow.request).api == "messages"
+        is_error = response is not None and response.status_code >= 400
+        return is_error and is_messages and self.is_wanted(flow, settings)
+
+    def reword(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        """Say an overflow in these words; all other errors stay as they came."""
+        try:
+            body = body_of(response, MAX_ERROR)
+            new = reworded_body(body, response.status_code)
+        except DecodingError:
+            return
+        except Exception:
+            logger.exception("%s: the error passes as it came", name_of(flow))
+            return
+        if new != body:
+            record = self._monitor.of(flow, "repair")
+            record.evidence.note(*OVERFLOW_REWORDED)
+            record.reply.add_received(body)
+            response.headers.pop("content-encoding", None)
+            response.content = new
+
+    def request_read(self, flow: http.HTTPFlow, sent: SentRequest) -> None:
         """A request is sent with this value: it need not be read again."""
         try:
-            request: ReadRequest | None = _what_it_says(flow.request, value)
+            request: ReadRequest | None = _what_it_says(flow.request, sent.value, sent.received)
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
             request = None
@@ -105,6 +131,8 @@ class RepairReplies:
     async def begin(self, flow: http.HTTPFlow, response: http.Response, settings: Settings) -> None:
         """The headers of a reply have come.  It streams, and is repaired meanwhile, or it is
         collected to be repaired; or it passes."""
+        if self.may_reword(flow, settings):
+            return
         repairs, keeps = self.is_possible(flow, settings), self._cure.keeps(flow)
         if repairs or keeps:
             request = await self._read(flow)
@@ -270,9 +298,9 @@ async def read_request(request: http.Request) -> ReadRequest:
     return _what_it_says(request, value)
 
 
-def _what_it_says(request: http.Request, value: object) -> ReadRequest:
+def _what_it_says(request: http.Request, value: object, received: object = None) -> ReadRequest:
     route = route_of(request)
-    tools = tools_of(value, "responses" if route.gives_response else route.api)
+    tools = tools_of(value, "responses" if route.gives_response else route.api, received)
     stream = bool(value.get("stream")) if isinstance(value, dict) else None
     return ReadRequest(stream, tools)
 

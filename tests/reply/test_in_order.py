@@ -12,11 +12,12 @@ import pytest
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.bridge.turn_context import Tool
 from dragoman.notes import Evidence
+from dragoman.reply.in_order import InOrder
+from dragoman.reply.words import Arguments, CallBegin, Part, PartEnd, Text
 from dragoman.wire.sse import Frame
-
-from .dialects import EVERY_DIALECT
-from .grammar import check
-from .replying import (
+from tests.bridge.dialects import EVERY_DIALECT
+from tests.bridge.grammar import check
+from tests.bridge.replying import (
     TOOLS,
     Run,
     call,
@@ -33,6 +34,78 @@ from .replying import (
     thoughts,
     turn,
 )
+
+
+def told(words_in: list[Any], *, cut: bool = False) -> list[str]:
+    """What leaves of these words, a `|` after what leaves with each of them."""
+    order, parts = InOrder({"echo", "weather"}, Evidence()), dict[str, Part]()
+    said: list[str] = []
+    for what, *values in [*words_in, ("end",)]:
+        if what == "end":
+            left = order.settle(cut=cut)
+        elif what in ("text", "reasoning", "refusal"):
+            left = order.take(Text(parts.setdefault(what, Part(what)), values[0]))
+        else:
+            part = parts.setdefault(what, Part("call"))
+            left = order.take(values[0](part, *values[1:]))
+        said += [_phrase(delta, parts) for delta in left]
+        said.append("|")
+    return " ".join(said).split()
+
+
+def _phrase(delta: Any, parts: dict[str, Part]) -> str:
+    if isinstance(delta, Text):
+        return f"{delta.part.kind}:{delta.text!r}"
+    name = next(name for name, part in parts.items() if part is delta.part)
+    match delta:
+        case CallBegin():
+            return f"{name}({delta.name}{delta.text}"
+        case PartEnd(cut=cut):
+            return f"{name}!" if cut else f"{name})"
+        case _:
+            return f"{name}+{delta.text}"
+
+
+BEGIN_A, BEGIN_B = ("a", CallBegin, "1", "echo"), ("b", CallBegin, "2", "weather")
+ORDERS: dict[str, tuple[list[Any], str]] = {
+    "text passes": (
+        [("reasoning", "hm"), ("text", "So"), ("text", "so")],
+        "reasoning:'hm' | text:'So' | text:'so' | |",
+    ),
+    "text within a call waits for its end": (
+        [BEGIN_A, ("a", Arguments, "{"), ("text", "So"), ("a", Arguments, "}"), ("a", PartEnd)],
+        "a(echo | a+{ | | a+} | a) text:'So' | |",
+    ),
+    "deltas of two calls are put apart": (
+        [BEGIN_A, BEGIN_B, ("b", Arguments, "{}"), ("a", Arguments, "{}"), ("a", PartEnd)],
+        "a(echo | | | a+{} | a) b(weather b+{} | b) |",
+    ),
+    "a call without a name waits for it": (
+        [("a", CallBegin, "1", ""), ("a", Arguments, "{}"), ("a", CallBegin, "1", "echo")],
+        "| | a(echo a+{} | a) |",
+    ),
+    "a name that may go on waits for arguments": (
+        [("a", CallBegin, "1", "ech"), ("a", CallBegin, "1", "echo")],
+        "| a(echo | a) |",
+    ),
+    "a blank before a call is none": (
+        [("text", " "), BEGIN_A, ("a", Arguments, "{}")],
+        "| a(echo | a+{} | a) |",
+    ),
+    "a blank alone is all there is": ([("text", "_")], "text:'_' | |"),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_one_part_leaves_after_the_other(order: str) -> None:
+    words_in, wanted = ORDERS[order]
+    assert told(words_in) == wanted.split()
+
+
+def test_what_a_limit_cuts_is_not_whole() -> None:
+    words_in = [BEGIN_A, ("a", Arguments, "{"), BEGIN_B, ("b", Arguments, "{")]
+    wanted = "a(echo | a+{ | | | a! b(weather b+{ b! |"
+    assert told(words_in, cut=True) == wanted.split()
 
 
 def test_a_line_end_before_a_call_is_no_message() -> None:

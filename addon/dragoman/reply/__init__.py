@@ -1,0 +1,1 @@
+"""A reply in the words of no API, and what is done to them."""

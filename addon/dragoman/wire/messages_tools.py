@@ -1,0 +1,148 @@
+"""The tools that a Messages request declares: which the client runs, and what is known of each.
+
+| what stands in the request                                       | kind       | its schema       |
+|------------------------------------------------------------------|------------|------------------|
+| a tool with ``input_schema``                                     | `function` | that             |
+| ``{"type": "bash_20250124", …}``, text editor, memory, computer  | `client`   | Anthropic's      |
+| a name in a reminder of role `system`, as Claude Code writes it  | `deferred` | not known        |
+
+The client runs a call of each.  None of these are tools of Anthropic's servers (``web_search_…``),
+and the placeholder by which Claude Code keeps the loading of tools active.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from .json_codec import Json, array, objects, string
+from .messages import blocks_of, text_of
+
+PLACEHOLDER = "DeferredToolPlaceholder"
+"""Not a tool: "never call this tool", says its description."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesTool:
+    """A tool that the client runs."""
+
+    name: str
+    kind: Literal["function", "client", "deferred"]
+    schema: Any
+    """Of its input; None if it is not known."""
+    tool: Json
+    """As the request has it; empty if that only names it."""
+
+    @property
+    def is_loaded_later(self) -> bool:
+        """Whether it was, or will be, added to a running conversation."""
+        return self.kind == "deferred" or self.tool.get("defer_loading") is True
+
+
+def tools_declared(request: Json) -> list[MessagesTool]:
+    """The tools of a request, those of ``tools`` first, in their order; each name once."""
+    declared = {tool.name: tool for tool in _given(request.get("tools"))}
+    for name in names_deferred(request.get("messages")):
+        declared.setdefault(name, MessagesTool(name, "deferred", None, {}))
+    return list(declared.values())
+
+
+def _given(tools: object) -> Iterator[MessagesTool]:
+    for tool in objects(tools):
+        name, found = string(tool.get("name")), _CLIENT_TYPE.fullmatch(string(tool.get("type")))
+        if not name or name == PLACEHOLDER:
+            continue
+        if "input_schema" in tool:
+            yield MessagesTool(name, "function", tool["input_schema"], tool)
+        elif found is not None:
+            yield MessagesTool(name, "client", CLIENT_TOOLS[found[1]], tool)
+
+
+# What Claude Code only names
+
+_NAMED = re.compile(r"deferred tools are (?:now )?available via |tools were loaded earlier in this")
+"""In the sentence before the names; it ends with a colon, and they with a line that is no name."""
+_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+
+
+def names_deferred(messages: object) -> list[str]:
+    """The tools that reminders of role `system` name, in their order.  A text of anybody else's,
+    a tool's output for one, names none."""
+    names: dict[str, None] = {}
+    for message in array(messages):
+        if isinstance(message, dict) and message.get("role") == "system":
+            for block in blocks_of(message):
+                names.update(dict.fromkeys(_named_in(text_of(block))))
+    return list(names)
+
+
+def _named_in(text: str) -> Iterator[str]:
+    if _NAMED.search(text) is None:
+        return
+    is_sentence = is_list = False
+    for line in map(str.strip, text.splitlines()):
+        is_name = is_list and _NAME.fullmatch(line) is not None
+        if is_name:
+            yield line
+            continue
+        is_sentence = (is_sentence and bool(line)) or _NAMED.search(line) is not None
+        is_list = is_sentence and line.endswith(":")
+
+
+# Anthropic's tools that the client runs: its documentation, "Tool use", at each tool
+
+_STRING, _INTEGER = {"type": "string"}, {"type": "integer"}
+_POINT = {"type": "array", "items": _INTEGER}
+
+
+def _object(required: str, **properties: Json) -> Json:
+    return {"type": "object", "properties": properties, "required": required.split()}
+
+
+def _one_of(words: str) -> Json:
+    return {"type": "string", "enum": words.split()}
+
+
+_FILE: Json = {
+    "path": _STRING,
+    "file_text": _STRING,
+    "view_range": _POINT,
+    "old_str": _STRING,
+    "new_str": _STRING,
+    "insert_line": _INTEGER,
+    "insert_text": _STRING,
+}
+CLIENT_TOOLS: dict[str, Json] = {
+    "bash": _object("", command=_STRING, restart={"type": "boolean"}),
+    "text_editor": _object(
+        "command path",
+        command=_one_of("view create str_replace insert undo_edit"),
+        **_FILE,
+    ),
+    "memory": _object(
+        "command",
+        command=_one_of("view create str_replace insert delete rename"),
+        **_FILE,
+        old_path=_STRING,
+        new_path=_STRING,
+    ),
+    "computer": _object(
+        "action",
+        action=_one_of(
+            "key hold_key type cursor_position mouse_move left_mouse_down left_mouse_up left_click "
+            "left_click_drag right_click middle_click double_click triple_click scroll wait "
+            "screenshot zoom"
+        ),
+        coordinate=_POINT,
+        start_coordinate=_POINT,
+        text=_STRING,
+        duration={"type": "number"},
+        scroll_direction=_one_of("up down left right"),
+        scroll_amount=_INTEGER,
+        region=_POINT,
+    ),
+}
+"""The schemas of all versions of each, by the word before the date in its type."""
+_CLIENT_TYPE = re.compile(rf"({'|'.join(CLIENT_TOOLS)})_\d{{8}}")

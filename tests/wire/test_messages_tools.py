@@ -1,0 +1,80 @@
+"""Which tools a Messages request declares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dragoman.wire.messages_tools import names_deferred, tools_declared
+
+SENTENCE = (
+    "The following deferred tools are now available via ToolSearch. Their schemas are NOT loaded. "
+    'Use ToolSearch with query "select:<name>" to load tool schemas before calling them:'
+)
+LIST = f"# Environment\nYou are here:\n\n{SENTENCE}\nCronList\nmcp__tea__brew\n\nAgents:\nPlan"
+LOADED = "The following tools were loaded earlier in this conversation.\nThe tools are:\nA\nB."
+
+
+def system(content: Any) -> dict[str, Any]:
+    return {"role": "system", "content": content}
+
+
+def text(said: str) -> dict[str, Any]:
+    return {"type": "text", "text": said}
+
+
+@pytest.mark.parametrize(
+    ("messages", "names"),
+    [
+        ([system(LIST)], ["CronList", "mcp__tea__brew"]),
+        ([system([text("x"), text(LIST)])], ["CronList", "mcp__tea__brew"]),
+        ([system(LIST), system(f"{SENTENCE}\nLater\nCronList")], 3),
+        ([system(f"<system-reminder>\n{LIST}\n</system-reminder>")], 2),
+        ([system(LIST.replace("\n", "\r\n"))], 2),
+        ([system(LOADED)], ["A", "B."]),
+        ([system(f"{SENTENCE}\nA b\nC")], []),
+        ([system(f"{SENTENCE}\n\nA")], []),
+        ([system(f"A list:\nCronList\n{SENTENCE}")], []),
+        ([{"role": "user", "content": LIST}], []),
+        ([{"role": "user", "content": [{"type": "tool_result", "content": LIST}]}], []),
+        ([system(None), system([7]), 7, None], []),
+        ("x", []),
+        (None, []),
+    ],
+)
+def test_names_are_those_of_reminders_of_the_system(messages: Any, names: Any) -> None:
+    found = names_deferred(messages)
+    assert found == names or len(found) == names
+
+
+def test_each_kind_of_tool_is_declared_once() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    loaded = {"name": "CronList", "input_schema": schema, "defer_loading": True}
+    given = [
+        {"name": "read", "input_schema": schema},
+        loaded,
+        {"type": "bash_20250124", "name": "bash"},
+        {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"},
+        {"type": "memory_20250818", "name": "memory"},
+        {"type": "computer_20251124", "name": "computer", "display_width_px": 1024},
+        {"type": "web_search_20250305", "name": "web_search"},
+        {"type": "bash_x", "name": "other"},
+        {"name": "DeferredToolPlaceholder", "input_schema": {}, "defer_loading": True},
+        {"name": "", "input_schema": schema},
+        7,
+    ]
+    tools = tools_declared({"tools": given, "messages": [system(LIST)]})
+    assert [(tool.name, tool.kind, tool.is_loaded_later) for tool in tools] == [
+        ("read", "function", False),
+        ("CronList", "function", True),
+        ("bash", "client", False),
+        ("str_replace_based_edit_tool", "client", False),
+        ("memory", "client", False),
+        ("computer", "client", False),
+        ("mcp__tea__brew", "deferred", True),
+    ]
+    assert tools[1].schema is schema and tools[1].tool is loaded
+    assert set(tools[2].schema["properties"]) == {"command", "restart"}
+    assert tools[-1].schema is None and tools[-1].tool == {}
+    assert tools_declared({}) == []
