@@ -20,11 +20,18 @@ from tests.repair.streams import chunk, read, repair, repair_whole, scanner_of, 
 from tests.repair.turns import cut
 
 BASH = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
+TAGS = {
+    "type": "object",
+    "properties": {"path": {"type": "string"}},
+    "additionalProperties": {"type": "string"},
+}
 REQUEST: dict[str, Any] = {
     "model": "qwen2.5-coder:14b",
     "tools": [
         {"type": "function", "function": {"name": "bash", "parameters": BASH}},
         {"type": "function", "function": {"name": "finish", "parameters": {"type": "object"}}},
+        {"type": "function", "function": {"name": "tag", "parameters": TAGS}},
+        {"type": "function", "function": {"name": "done"}},
     ],
 }
 LS = '{"command": "ls"}'
@@ -42,6 +49,14 @@ CALLS = {
     "several": (f"{OBJECT}\n{OBJECT}", MEANT * 2),
     "several, as Llama writes them": (f"{OBJECT}; {OBJECT}", MEANT * 2),
     "no arguments": ('{"name": "finish", "arguments": {}}', "[finish ]"),
+    "arguments that its schema does not list": (
+        '{"name": "finish", "arguments": {"reason": "done", "type": "final"}}',
+        '[finish {"reason": "done", "type": "final"}]',
+    ),
+    "other arguments of a type": (
+        '{"name": "tag", "arguments": {"owner": "me"}}',
+        '[tag {"owner": "me"}]',
+    ),
     "a fence": (f"```json\n{OBJECT}\n```", MEANT),
     "a fence without a word": (f"```\n{OBJECT}\n```\n", MEANT),
     "a fence after text": (f"I list them.\n\n```json\n{OBJECT}\n```", f"I list them.\n\n{MEANT}"),
@@ -74,6 +89,11 @@ ANSWERS = {
     "a schema": '{"type": "object", "properties": {"command": {"type": "string"}}}',
     "a list of numbers": "[1, 2, 3]",
     "a list that ends badly": f"[{OBJECT}, 5]",
+    "other arguments of another type": '{"name": "tag", "arguments": {"owner": 5}}',
+    "arguments of a tool that has none": '{"name": "done", "arguments": {"owner": 5}}',
+    "a list of tools": '[{"name": "finish", "parameters": {"type": "object", "properties": {}}}]',
+    "a tool without a type": '{"name": "finish", "parameters": {"properties": {"a": {}}}}',
+    "a tool and its properties": '{"name": "finish", "parameters": {"a": {"type": "string"}}}',
     "half an object": OBJECT[:-1],
     "half a value": OBJECT[:-5],
     "a fence in a fence": f"````\n```json\n{OBJECT}\n```\n````",

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from ...wire.json_codec import loads
+from ...wire.json_codec import Json, loads
+from ...wire.json_schema import TYPES
 from ..events import Arguments
 from .json_calls import JsonCallsParser
 from .marker_set import BLANKS, MarkerPattern, marker_set, so_far, spelled
@@ -19,6 +20,9 @@ _BEGIN = re.compile(r"\s*+(?=[\[{])")
 _FENCED = (r"(?<!`)", (_FENCE,), r"[a-z_]{0,16}+[ \t]{0,16}+", r"\r?+", r"\n")
 """A fence, the name of a language, and the end of its line."""
 _GIVEN = ("arguments", "parameters")
+_OF_A_SCHEMA = {"type", "properties", "required", "additionalProperties", "title", "description"}
+_OF_A_SCHEMA |= {"$schema", "$defs", "definitions", "strict"}
+"""Members of the schema of a tool's arguments."""
 
 
 class JsonAloneParser(JsonCallsParser):
@@ -48,8 +52,17 @@ class JsonAloneParser(JsonCallsParser):
         arguments = "".join(each.text for each in self._events if isinstance(each, Arguments))
         if self._tools.refuses(self._name, arguments):
             return False
-        # An open schema accepts that of the tool itself, which a list of tools has there.
-        return not arguments or bool(loads(arguments).keys() & self._declared(self._name))
+        members = loads(arguments) if arguments else {}
+        return not _is_schema(members) or bool(members.keys() & self._declared(self._name))
+
+
+def _is_schema(members: Json) -> bool:
+    """Whether this is the schema of a tool, or its properties, which a list of tools has where a
+    call has its arguments: an open schema accepts that as well."""
+    if members.get("type") == "object" or isinstance(members.get("properties"), dict):
+        return members.keys() <= _OF_A_SCHEMA
+    types = [each.get("type") if isinstance(each, dict) else None for each in members.values()]
+    return bool(types) and all(isinstance(each, str) and each in TYPES for each in types)
 
 
 class _JsonAlone(LeakFormat):
