@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mitmproxy.test import tflow
 
-from dragoman.bridge.reply.converter import ReplyConverter as BridgedReply
 from dragoman.bridge.responses.dialects import DIALECTS
 from dragoman.notes import Evidence
 from dragoman.proxy.flows.bridge_reply import BridgeStream
@@ -30,7 +29,7 @@ from dragoman.repair.policy import Policy
 from dragoman.wire.sse import FrameSplitter
 from fixtures.server import Reply, Upstream
 from tests.bridge.grammar import check
-from tests.bridge.replying import turn
+from tests.bridge.replying import new_reply
 from tests.live import responses, wire
 from tests.live.chat import CONTROLS, REQUEST, Chat
 from tests.live.mitmdump import ADDON, Mitmdump
@@ -269,16 +268,8 @@ steps = st.tuples(pieces, st.lists(st.booleans(), min_size=14, max_size=14), st.
 def test_heartbeats_at_any_moment_keep_the_grammar(
     steps: tuple[list[bytes], list[bool], bool], dialect: str
 ) -> None:
-    reply = BridgedReply(
-        turn(),
-        DIALECTS[dialect],
-        Evidence(),
-        response_id="resp_1",
-        created_at=1,
-        clock=lambda: 2.0,
-    )
     stream = BridgeStream(
-        reply,
+        new_reply(Evidence(), DIALECTS[dialect]),
         repair(),
         ReplyContext("", record(), heartbeat=1, waits=False, breaks=False),
         keeps=False,

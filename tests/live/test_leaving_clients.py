@@ -134,8 +134,14 @@ def test_a_client_that_leaves_takes_nobody_with_it(chat: Chat) -> None:
     """The other streams of its connection to the upstream, if there is one for all."""
     with ThreadPoolExecutor(6) as pool:
         asked = [
-            pool.submit(chat.ask, "staying", f";key=stays{n}x;cut=event;hold=9", path=path)
-            for n, (path, _) in enumerate(JOBS.values())
+            pool.submit(
+                chat.ask,
+                "staying",
+                f";key=stays{n}x;cut=event;hold=9",
+                path=path,
+                request=request | {"stream": True},
+            )
+            for n, (path, request) in enumerate(JOBS.values())
         ]
         for n, _ in enumerate(asked):
             key = f"stays{n}x"

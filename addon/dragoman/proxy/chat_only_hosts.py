@@ -73,6 +73,8 @@ KNOWN = (
 _NATIVE = ("openai.com", "chatgpt.com", "azure.com", "azure.us", "azure.cn")
 """OpenAI's and Azure's domains: nothing is learned of them."""
 
+FOUND_OUT = "its host was found to have no Responses API"
+"""Why such a request is bridged."""
 MAX_ADDRESSES = 4096
 """Addresses, each for one owner, that are remembered in memory, of some 300 bytes each;
 the least recently used goes first."""
@@ -102,7 +104,7 @@ class Hosts:
         if request.pretty_host.lower() in KNOWN:
             return "its host is on the built-in list"
         if self._known and self.speaks(_name(request, route)) is Speaks.CHAT:
-            return "its host was found to have no Responses API"
+            return FOUND_OUT
         return ""
 
     def may_be_found_out(self, request: http.Request, route: Route) -> bool:

@@ -19,7 +19,7 @@ from mitmproxy import http
 from mitmproxy.proxy.mode_specs import ReverseMode
 
 from .body_clues import names_something
-from .chat_only_hosts import Hosts, Speaks
+from .chat_only_hosts import FOUND_OUT, Hosts, Speaks
 from .http_headers import EVENT_STREAM, media_type
 from .observe.monitor import name_of
 from .options import Settings
@@ -147,7 +147,7 @@ class Decisions:
         if not self.missing_decides(flow, response) or names_something(request, response):
             return False
         self._learn(flow, decision, Speaks.CHAT)
-        _DECIDED[flow] = _bridged(decision, self._hosts.why_bridged(request, decision.route))
+        _DECIDED[flow] = _bridged(decision, FOUND_OUT)
         return True
 
     def at_missing_chat(self, flow: http.HTTPFlow, response: http.Response) -> None:
