@@ -12,7 +12,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ADDON = Path(__file__).parents[1] / "addon" / "dragoman"
-ROOMS = ["notes", "wire", "repair", "reply", "bridge", "inspect", "stored", "__main__.py", "proxy"]
+ROOMS = [
+    "notes",
+    "wire",
+    "repair",
+    "reply",
+    "chat",
+    "bridge",
+    "inspect",
+    "stored",
+    "__main__.py",
+    "proxy",
+]
 """From the bottom up; a module may import from its own room and those below."""
 KIMI_ROOMS = list((ADDON / "repair" / "formats").glob("kimi*"))
 KIMI_MARKER = re.compile(r"tool_calls?_(?:section|argument|begin)")

@@ -79,7 +79,7 @@ class ResponseWriter(Writer):
             self._emitter = None
         elif self._summary is not None:
             self._summarize(self._summary, delta)
-        elif isinstance(delta, Text) and (kind := delta.part.kind) != "call":
+        elif isinstance(delta, Text) and (kind := delta.part.kind) != "call" and kind != "other":
             self.prose(kind, delta.text, delta.logprobs)
         elif isinstance(delta, Cited):
             for annotation in delta.annotations:

@@ -105,7 +105,7 @@ class InOrder:
         elif isinstance(delta, Cited):
             self._annotations += delta.annotations
             self._cite(out)
-        else:
+        elif isinstance(delta, CallBegin | Arguments | PartEnd):
             self._call(out, delta)
         return out
 

@@ -182,6 +182,12 @@ class CallAssembler:
         """How many calls, ids and indexes are known."""
         return len(self.calls) + len(self._by_id) + len(self._by_index)
 
+    def continued(self, index: int) -> Call | None:
+        """The call of which a delta with this index, and without id and name, has more; None if
+        that is in doubt."""
+        call = self._by_index.get(index)
+        return call if call is not None and call.repeated is None else None
+
     def take(self, delta: CallDelta, *, new: bool = False) -> tuple[Call, bool]:
         """Add a delta to its call, or if `new` to one of its own; returns the call, and whether the
         delta began it."""

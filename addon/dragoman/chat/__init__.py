@@ -1,0 +1,1 @@
+"""Chat Completions: its reader, its writer, and what its chunks are made of."""
