@@ -1,4 +1,4 @@
-"""Converting a Responses request in a test, and looking at what it became."""
+"""Converting a Responses or a Messages request in a test, and looking at what it became."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import pytest
 from dragoman.bridge.cure.chat_request import cure_request
 from dragoman.bridge.cure.tool_names import ToolNames
 from dragoman.bridge.model_families import Family
-from dragoman.bridge.request.convert import Conversion, convert_request
+from dragoman.bridge.request.conversion import Conversion
+from dragoman.bridge.request.convert import convert_request
+from dragoman.bridge.request.convert_messages import convert_messages
 from dragoman.bridge.turn_context import Tool
 from dragoman.notes import Evidence
 from dragoman.wire.errors import Refused
@@ -77,6 +79,26 @@ def converted(body: Json, unsupported: Literal["drop", "error"] = "drop") -> Con
 def of_input(*items: Any, model: str = "some-model", **fields: Any) -> Converted:
     """A request of these input items, converted."""
     return converted({"model": model, "input": list(items), **fields})
+
+
+def of_messages(*messages: Json, model: str = "some-model", **fields: Any) -> Converted:
+    """A Messages request of these messages, converted."""
+    conversion, evidence = message_conversion({"model": model, "messages": [*messages], **fields})
+    return Converted(conversion.chat, dict(conversion.turn.tools), evidence.lines())
+
+
+def message_conversion(
+    body: object, unsupported: Literal["drop", "error"] = "drop"
+) -> tuple[Conversion, Evidence]:
+    evidence = Evidence()
+    return drained(convert_messages(body, unsupported=unsupported, evidence=evidence)), evidence
+
+
+def message_refusal(body: object, unsupported: Literal["drop", "error"] = "drop") -> Refused:
+    """The refusal of a Messages request."""
+    with pytest.raises(Refused) as caught:
+        message_conversion(body, unsupported)
+    return caught.value
 
 
 def with_fields(model: str = "some-model", **fields: Any) -> Converted:

@@ -13,7 +13,7 @@ from typing import Any
 from dragoman.bridge.chat_to_responses import responses_reply
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.reply.pipeline import answer
-from dragoman.bridge.request.convert import Conversion
+from dragoman.bridge.request.conversion import Conversion
 from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.bridge.turn_context import TurnContext
 from dragoman.inspect.outcome import headline, outcome_of

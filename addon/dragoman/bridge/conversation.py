@@ -1,7 +1,8 @@
 """The neutral pieces of a conversation, whatever the client's API.
 
-A reader makes them of the items of a request (`request.input_items`), and `request.chat_messages`
-makes the messages of a chat request of them.
+A reader makes them of the items of a Responses request (`request.input_items`), or of the blocks of
+a Messages request (`request.message_blocks`), and `request.chat_messages` makes the messages of a
+chat request of them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,13 @@ Role = Literal["system", "developer", "user"]
 class InputMessage:
     role: Role
     content: str | list[ContentPart]
+
+
+@dataclass(frozen=True, slots=True)
+class Reminder:
+    """What a client tells the model between messages, in the tags of a reminder."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,4 +66,6 @@ class ToolOutput:
     """A list has media in it."""
 
 
-ConversationItem = InputMessage | AssistantText | Remark | Reasoning | ToolCall | ToolOutput
+ConversationItem = (
+    InputMessage | Reminder | AssistantText | Remark | Reasoning | ToolCall | ToolOutput
+)

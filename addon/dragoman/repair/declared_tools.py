@@ -72,7 +72,9 @@ class DeclaredTools:
         """See `schema_of`."""
 
     @classmethod
-    def of_request(cls, request: object) -> DeclaredTools:
+    def of_request(
+        cls, request: object, *, only_named: AbstractSet[str] = frozenset()
+    ) -> DeclaredTools:
         """From a chat completions request body; anything unreadable declares nothing."""
         body: Json = request if isinstance(request, dict) else {}
         schemas: dict[str, object] = {}
@@ -87,6 +89,7 @@ class DeclaredTools:
             forbidden="none" in (body.get("tool_choice"), body.get("function_call")),
             wants_json=is_json_form(body.get("response_format")),
             called=tools_by_id(_calls(body.get("messages"))),
+            only_named=only_named - schemas.keys(),
         )
 
     def with_aliases(self, aliases: Mapping[str, str], called: Mapping[str, str]) -> DeclaredTools:

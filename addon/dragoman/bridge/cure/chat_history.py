@@ -63,6 +63,8 @@ class _Segment:
     """The messages of the assistant, and the calls of each."""
     names: dict[str, str] = field(default_factory=dict)
     """The function of the first call with an id, by the client's ids."""
+    reminders: list[str] = field(default_factory=list)
+    """What joins the last output."""
     others: list[Any] = field(default_factory=list)
     """The messages to be sent after the outputs."""
     interrupted: bool = False
@@ -141,6 +143,16 @@ class ChatHistory:
             case _:
                 self._add_other(message)
 
+    def remind(self, text: str) -> None:
+        """Take a reminder of the client's.  After calls it joins the last of their outputs: where a
+        message of the user's follows, templates drop the thoughts before."""
+        segment = self._segment
+        if segment.others or not any(calls for _, calls in segment.assistant):
+            self._add_other({"role": "user", "content": text})
+        else:
+            segment.reminders.append(text)
+            segment.interrupted = True
+
     def interrupt(self) -> None:
         """Anyone else has sent a message that is left out."""
         self._segment.interrupted = True
@@ -155,14 +167,19 @@ class ChatHistory:
         """All messages so far."""
         segment, self._segment = self._segment, _Segment()
         media: list[Json] = []
+        last = 0
         for message, calls in segment.assistant:
             self._sent.append(message)
             for call in calls:
                 output = self._output(call)
                 if self._refuses.media_of_tools:
                     output = _without_media(output, call.name, media)
+                last = len(self._sent)
                 self._sent.append(output)
                 self._names[call.client_id] = call.name
+        if segment.reminders:
+            content = _joined(self._sent[last].get("content"), *segment.reminders)
+            self._sent[last] = self._sent[last] | {"content": content}
         if media:
             self._evidence.note("moved to a user message", "media of tool outputs")
             self._sent.append({"role": "user", "content": media})

@@ -21,6 +21,7 @@ from ..conversation import (
     InputMessage,
     Reasoning,
     Remark,
+    Reminder,
     ToolCall,
     ToolOutput,
 )
@@ -50,7 +51,7 @@ def chat_messages(
     conversation, and its ``input``, which may then be missing. Tools that items declare are added
     to `toolbox`, earlier calls that get another id to `names`.  Yields after each item.
     Raises `Refused`."""
-    layout = _Layout(toolbox.family, names, evidence)
+    layout = Layout(toolbox.family, names, evidence)
     if instructions := request.string("instructions"):
         layout.feed(InputMessage("system", instructions))
     value = request.get("input")
@@ -106,8 +107,8 @@ class _Reply:
         return self.is_sent or is_complete
 
 
-class _Layout:
-    """Pieces in, messages out, both in the client's order."""
+class Layout:
+    """Pieces in, messages out, both in the client's order; of a request of any API."""
 
     def __init__(self, family: Family, names: ToolNames, evidence: Evidence) -> None:
         self._family = family
@@ -125,6 +126,10 @@ class _Layout:
                 message = self._message(piece)
             case ToolOutput():
                 message = self._tool_message(piece)
+            case Reminder(text):
+                self.end_reply()
+                self.history.remind(text)
+                return
             case AssistantText("") | Reasoning(""):
                 return
             case _:

@@ -7,33 +7,22 @@ change the meaning, refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Sequence
 from itertools import chain
-from typing import Any, Literal
+from typing import Literal
 
 from ...notes import Evidence
-from ...repair.declared_tools import DeclaredTools
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, array, objects
 from ...wire.responses import refers
-from ...wire.usage import estimated_tokens
-from ..cure.chat_request import SAMPLING, cure_request
 from ..cure.tool_names import ToolNames
-from ..model_families import Family, family_of
+from ..model_families import family_of
 from ..turn_context import TurnContext
 from .chat_messages import chat_messages
 from .chat_shapes import MOVED, formed
-from .toolbox import Toolbox, tool_fields
-from .validation import (
-    RequestObject,
-    label,
-    missing,
-    present,
-    previous_not_found,
-    unsupported,
-    wrong_type,
-)
+from .conversion import SAME, Conversion, converted
+from .toolbox import Toolbox
+from .validation import RequestObject, label, missing, previous_not_found, wrong_type
 
 SUMMARY_PROMPT = (
     "Write a summary of this conversation. Whoever reads it continues the work and knows nothing "
@@ -42,20 +31,6 @@ SUMMARY_PROMPT = (
     "else was changed; what failed; and what remains to be done, the next step first. Keep names, "
     "commands, numbers and quotes exact. Call no tools. Reply with the summary alone."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Conversion:
-    chat: Json
-    """The chat completions body, in its order."""
-    turn: TurnContext
-    names: ToolNames
-
-    def declared(self) -> DeclaredTools:
-        """The calls that the reply may hold: a choice of none is not sent without tools."""
-        choice = self.turn.request.get("tool_choice")
-        tools = DeclaredTools.of_request({**self.chat, "tool_choice": choice})
-        return self.names.with_aliases(tools)
 
 
 def convert_request(
@@ -85,18 +60,15 @@ def convert_request(
     if summary := _asks_for_summary(request):
         evidence.note("asked for a summary", "instead of the turn")
         messages.append({"role": "user", "content": SUMMARY_PROMPT})
-    fields = {} if summary else tool_fields(request, toolbox, evidence) | _text(request)
-    fields |= _limits_and_reasoning(request, effort, family, evidence) | _settings(request)
-    # The history is in the form that hosts take.
-    cured = yield from cure_request({"model": model} | fields, family.bridged, evidence)
-    _record_ignored(request, evidence)
-    chat = {"model": model, "messages": messages} | cured.request
-    yield
-    size = estimated_tokens(chat)
-    echoed = {name: value for name, value in request.values.items() if name != "input"}
     thinks = effort != "none" and (effort is not None or request.get("reasoning") is not None)
-    turn = TurnContext(echoed, model, "stream" in chat, toolbox.tools, thinks, size, summary)
-    return Conversion(chat, turn, names)
+    echoed = {name: value for name, value in request.values.items() if name != "input"}
+    streams = request.boolean("stream") is True
+    turn = TurnContext(echoed, model, streams, {}, thinks, summary=summary)
+    conversion = yield from converted(
+        request, turn, messages, toolbox, names=names, effort=effort, evidence=evidence
+    )
+    _record_ignored(request, evidence)
+    return conversion
 
 
 def without_stored(body: object) -> object:
@@ -166,82 +138,8 @@ def _effort(request: RequestObject, earlier: Sequence[Json]) -> str | None:
 _EFFORT_TYPES = (str, int, float)
 
 
-def _text(request: RequestObject) -> Json:
-    text = request.object("text")
-    if text is None:
-        return {}
-    form = text.object("format")
-    response_format = None if form is None else _response_format(form)
-    return present(response_format=response_format, verbosity=text.string("verbosity"))
-
-
-def _response_format(form: RequestObject) -> Json | None:
-    """``text`` is every host's default and not sent."""
-    kind = form.required_string("type")
-    match kind:
-        case "text":
-            return None
-        case "json_object":
-            return {"type": "json_object"}
-        case "json_schema":
-            schema = form.plain_object("schema")
-            if schema is None:
-                raise missing(form.at("schema"))
-            fields = present(
-                name=form.required_string("name"),
-                description=form.string("description"),
-                schema=schema,
-                strict=form.boolean("strict"),
-            )
-            return {"type": "json_schema", "json_schema": fields}
-        case _:
-            reason = f"a Chat Completions upstream has no text format '{label(kind)}'."
-            raise unsupported(form.at("type"), reason)
-
-
-def _limits_and_reasoning(
-    request: RequestObject, effort: str | None, family: Family, evidence: Evidence
-) -> Json:
-    fields = present(**{family.token_limit: request.integer("max_output_tokens")})
-    if effort == "none" and family.thinking_off is not None:
-        return {**fields, **family.thinking_off}
-    if effort is not None:
-        fields["reasoning_effort"] = sent = family.effort(effort)
-        if sent != effort:
-            evidence.note("changed", f"reasoning.effort {label(effort)} to {sent} ({family.name})")
-    return fields
-
-
-def _settings(request: RequestObject) -> Json:
-    """The fields with the same name and meaning on both sides, logprobs, and whether to stream."""
-    settings = present(**{name: read(request, name) for name, read in _SAME.items()})
-    wanted = "message.output_text.logprobs" in request.strings("include")
-    top = request.integer("top_logprobs")
-    if top or wanted:
-        settings["logprobs"] = True
-        if top:
-            settings["top_logprobs"] = top
-    if request.boolean("stream"):
-        settings |= {"stream": True, "stream_options": {"include_usage": True}}
-    return settings
-
-
-_SAME: Mapping[str, Callable[[RequestObject, str], Any]] = {
-    **dict.fromkeys(SAMPLING, RequestObject.number),
-    "metadata": RequestObject.metadata,
-    **dict.fromkeys(("user", "safety_identifier", "prompt_cache_key"), RequestObject.string),
-    "service_tier": RequestObject.string,
-    # Not of the Responses API: what clients add for chat hosts and their engines.
-    "seed": RequestObject.integer,
-    "stop": RequestObject.get,
-    "logit_bias": RequestObject.plain_object,
-    "top_k": RequestObject.integer,
-    **dict.fromkeys(("min_p", "repetition_penalty"), RequestObject.number),
-    **dict.fromkeys(("thinking", "chat_template_kwargs"), RequestObject.plain_object),
-}
-
 _READ = {
-    *_SAME,
+    *SAME,
     *_NEEDS_A_STORE,
     *("model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls"),
     *("text", "reasoning", "max_output_tokens", "top_logprobs", "stream", "background"),
