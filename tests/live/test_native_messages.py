@@ -9,6 +9,7 @@ import pytest
 
 from fixtures.server import Reply, Upstream
 from tests.bridge.messages_streams import K2, REQUEST, document, pieces, read, stream
+from tests.live import wire
 from tests.live.chat import FAULTS, Chat
 from tests.live.mitmdump import ADDON, Mitmdump
 
@@ -127,6 +128,52 @@ def test_thoughts_that_a_client_leaves_out_are_put_back(chat: Chat) -> None:
     assert [message["role"] for message in sent["messages"]] == ["user", "assistant", "user"]
     assert sent["thinking"] == {"type": "enabled"}
     chat.proxy.wait_for_log("cured: put back remembered reasoning")
+
+
+BILLING = {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1.153; cch=9f3e2;"}
+
+
+def test_a_request_leaves_as_a_host_of_open_models_reads_it(chat: Chat) -> None:
+    """And the reply has the client's names of tools."""
+    texts = {"type": "document", "title": "A", "source": {"type": "text", "data": "One."}}
+    pdf = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf"}}
+    rules = {"type": "text", "text": "Be brief."}
+    question = {"role": "user", "content": [texts, pdf]}
+    schema = {
+        "type": "object",
+        "properties": {"path": {"type": ["string", "null"]}},
+        "required": [],
+    }
+    asked = REQUEST | {
+        "system": [BILLING, rules],
+        "messages": [question],
+        "tools": [{"name": "ls", "input_schema": schema | {"not": {"required": ["x"]}}}],
+    }
+    chat.upstream.replies["named/v1/messages"] = lambda request: Reply(
+        stream([("tool_use", (request.json["tools"][0]["name"], ['{"path": null}']))], "tool_use")
+    )
+    reply = chat.ask("named", path="/v1/messages", request=asked, headers=VERSION)
+    assert read(reply.body).gist == '[ls {"path": null}]'
+    sent = chat.upstream.requests[-1].json
+    assert sent["system"] == [rules]
+    (tool,) = sent["tools"]
+    assert tool["name"] != "ls" and tool["input_schema"] == schema
+    first, second = (block["text"] for block in sent["messages"][0]["content"])
+    assert first == '<document title="A">\nOne.\n</document>'
+    assert "this host takes no PDF" in second
+    assert {name: sent[name] for name in sent if name not in ("system", "messages", "tools")} == {
+        name: asked[name] for name in asked if name not in ("system", "messages", "tools")
+    }
+    chat.proxy.wait_for_log("cured: left out the billing header")
+
+
+@pytest.mark.parametrize("model", ["kimi-k2.5", "glm-5.2", "claude-sonnet-5", "some-model"])
+def test_a_request_of_which_nothing_is_refused_leaves_byte_for_byte(chat: Chat, model: str) -> None:
+    body = b'{"stream" :true,\n"messages":[ {"role":"user", "content":"\\u00e9"}],"max_tokens":1e2,'
+    body += b'"system":[{"text":"Be brief.", "type":"text"}] ,"model":"%s"}' % model.encode()
+    chat.upstream.replies["passes/v1/messages"] = Reply(CLEAN)
+    wire.exchange(f"{chat.proxy.url}/passes/v1/messages", body, headers=VERSION)
+    assert chat.upstream.requests[-1].body == body
 
 
 def test_a_client_that_waits_is_sent_pings(

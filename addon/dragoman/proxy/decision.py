@@ -23,7 +23,7 @@ from .chat_only_hosts import FOUND_OUT, Hosts, Speaks
 from .http_headers import EVENT_STREAM, media_type
 from .observe.monitor import name_of
 from .options import Settings
-from .routes import Route, is_replayed, route_of
+from .routes import Route, is_of_anthropic, is_replayed, route_of
 from .stored.async_store import AsyncStore
 from .stored.endpoints import StoredEndpoints
 
@@ -92,7 +92,9 @@ class Decisions:
                 why = "dragoman_bridge says so"
         # What is sent again leaves as it was edited.
         cured = (route.api in ("chat", "messages") or route.creates) and not is_replayed(flow)
-        cured = cured and (settings.cure is None or settings.cure(flow))
+        if cured:
+            auto = not is_of_anthropic(request, route)
+            cured = auto if settings.cure is None else settings.cure(flow)
         dialect = request.headers.get(DIALECT_HEADER, "")
         return _bridged(Decision(route, unsure=unsure, cured=cured, dialect=dialect), why)
 

@@ -94,6 +94,12 @@ def query_of(request: http.Request) -> MultiDict[str, str]:
     return MultiDict(url.decode(request.path.partition("#")[0].partition("?")[2]))
 
 
+def is_of_anthropic(request: http.Request, route: Route) -> bool:
+    """Whether a message is asked of Anthropic's own host, which refuses nothing of its clients' and
+    whose models do not leak: it is changed only where a filter names it."""
+    return route.api == "messages" and request.pretty_host.lower() == "api.anthropic.com"
+
+
 def is_self_test(request: http.Request) -> bool:
     return request.path.startswith(f"{SELF_TEST}/")
 

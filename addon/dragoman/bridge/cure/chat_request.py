@@ -58,7 +58,8 @@ def _tools(
     def accepted(function: Json) -> Json:
         if family.refuses.schemas:
             schema, where = function.get("parameters"), f"tool {function.get('name')}"
-            function = with_member(function, "parameters", _schema(schema, where, evidence))
+            schema = accepted_schema(schema, where, evidence)
+            function = with_member(function, "parameters", schema)
         return _named(function, names)
 
     tools = request.get("tools")
@@ -66,17 +67,17 @@ def _tools(
         return tools
     sent = []
     for tool in tools:
-        sent.append(_with_inner(tool, "function", accepted))
+        sent.append(with_inner(tool, "function", accepted))
         yield
     return sent
 
 
 def _response_format(request: Json, evidence: Evidence) -> Any:
     def accepted(holder: Json) -> Json:
-        schema = _schema(holder.get("schema"), "response_format", evidence)
+        schema = accepted_schema(holder.get("schema"), "response_format", evidence)
         return with_member(holder, "schema", schema)
 
-    return _with_inner(request.get("response_format"), "json_schema", accepted)
+    return with_inner(request.get("response_format"), "json_schema", accepted)
 
 
 def _tool_choice(request: Json, family: Family, names: ToolNames, evidence: Evidence) -> Any:
@@ -86,7 +87,7 @@ def _tool_choice(request: Json, family: Family, names: ToolNames, evidence: Evid
     if not (is_tool or choice == "required"):
         return choice
     if family.forced_tool_choice or not family.thinks(request):
-        return _with_inner(choice, "function", lambda function: _named(function, names))
+        return with_inner(choice, "function", lambda function: _named(function, names))
     what = "tool_choice of a function" if is_tool else "tool_choice required"
     evidence.note("downgraded to auto", f"{what} ({family.name})")
     return "auto"
@@ -98,7 +99,8 @@ def _named(function: Json, names: ToolNames) -> Json:
     return with_member(function, "name", names.sent(name) if isinstance(name, str) else name)
 
 
-def _schema(schema: Any, where: str, evidence: Evidence) -> Any:
+def accepted_schema(schema: Any, where: str, evidence: Evidence) -> Any:
+    """A schema in Moonshot's subset; `where` it stands, for the record."""
     if not isinstance(schema, dict):
         return schema
     try:
@@ -116,7 +118,7 @@ def _schema(schema: Any, where: str, evidence: Evidence) -> Any:
     return accepted
 
 
-def _with_inner(holder: Any, name: str, change: Callable[[Json], Json]) -> Any:
+def with_inner(holder: Any, name: str, change: Callable[[Json], Json]) -> Any:
     """`holder` with its object `name` changed; the same object if there is nothing to change."""
     inner = holder.get(name) if isinstance(holder, dict) else None
     return with_member(holder, name, change(inner)) if isinstance(inner, dict) else holder

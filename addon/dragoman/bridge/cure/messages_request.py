@@ -1,27 +1,32 @@
 """A Messages request that its host would refuse, in the form that it takes.
 
 Hosts of open models take what their models know: no role ``system`` among the messages, no blocks
-of Anthropic's servers, and thoughts before each call.  What needs no change stays the very object
-that came.  The same request gives the same bytes, and the messages of one turn begin with those of
-the turn before: each depends on itself and on the one before it alone.
+of Anthropic's servers (`messages_blocks`), and thoughts before each call; Moonshot has its rules
+for tools, as in chat.  What needs no change stays the very object that came.  The same request
+gives the same bytes, and the messages of one turn begin with those of the turn before: each
+depends on itself and on the one before it alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from ...notes import Evidence
 from ...wire import messages as api
 from ...wire.json_codec import Json, dumps, objects, string
+from ..messages_blocks import plain_blocks, reminder, system_text, without_billing
 from ..model_families import Family
 from .chat_history import with_member
+from .chat_request import Cured, accepted_schema, with_inner
+from .tool_names import ToolNames
 
 _NO_THOUGHTS = " "
 """An empty text is refused as well."""
-_TAKEN = frozenset({*api.TEXTS, "redacted_thinking", "image", api.CALL, api.RESULT})
-_NAMES = ("title", "name", "tool_name", "query")
+_REDACTED = "redacted_thinking"
+_TAKEN = frozenset({*api.TEXTS, _REDACTED, "image", api.CALL, api.RESULT})
+_NAMED = {api.CALL: "name", "tool_reference": "tool_name"}
+"""The blocks that name a tool of the client's, and where."""
 _REMEMBERED = "reasoning_content"
 
 
@@ -50,41 +55,90 @@ def _as_chat(message: Json) -> Json:
     }
 
 
-def cure_messages(request: Json, family: Family, evidence: Evidence) -> Generator[None, None, Json]:
-    """The request as the hosts of a family take it; yields after each message.  One of the
+def cure_messages(
+    request: Json, family: Family, evidence: Evidence
+) -> Generator[None, None, Cured]:
+    """The request as the hosts of a family take it; yields after each message and tool.  Of a
+    family whose hosts refuse nothing, it is changed in its instructions alone.  A message of the
     assistant's may have what is remembered of its thoughts as chat messages have them."""
-    cured = with_member(request, "thinking", _thinking(request, family, evidence))
-    if not family.forced_tool_choice and family.thinks(cured):
-        cured = with_member(cured, "tool_choice", _unforced(request, family, evidence))
-    if family.refuses.web_search:
-        cured = with_member(cured, "tools", _without_search(request.get("tools"), evidence))
+    names = ToolNames(family, evidence)
+    cured = _without_billing(request, evidence)
+    if not family.is_strict:
+        return Cured(cured, names)
+    cured = with_member(cured, "thinking", _thinking(request, family, evidence))
+    cured = with_member(cured, "tools", (yield from _tools(request, family, names, evidence)))
+    cured = with_member(cured, "tool_choice", _tool_choice(cured, family, names, evidence))
+    if family.refuses.schemas:
+        cured = with_member(cured, "output_config", _output_config(request, evidence))
     messages = request.get("messages")
-    if not isinstance(messages, list):
-        return cured
+    if isinstance(messages, list):
+        sent = yield from _messages(messages, family, names, evidence)
+        cured = with_member(cured, "messages", sent)
+    return Cured(cured, names)
+
+
+def _without_billing(request: Json, evidence: Evidence) -> Json:
+    system = request.get("system")
+    sent = without_billing(system)
+    if sent is system:
+        return request
+    evidence.note("left out", "the billing header")
+    rest = {name: value for name, value in request.items() if name != "system"}
+    return rest if sent is None else {**request, "system": sent}
+
+
+def _messages(
+    messages: Sequence[Any], family: Family, names: ToolNames, evidence: Evidence
+) -> Generator[None, None, list[Any]]:
+    """System messages stay in their place, but between calls and their results: after these."""
     sent: list[Any] = []
-    for are_system, run in groupby(messages, _is_system):
-        if are_system:
-            _add_system(sent, [*run], evidence)
-            continue
-        for message in run:
+    waiting: list[Json] = []
+    is_between = False
+    for message in messages:
+        if isinstance(message, dict) and message.get("role") == "system":
+            is_between = is_between if waiting else _has(api.CALL, sent[-1:])
+            waiting.append(message)
+        else:
+            if waiting and not (is_between and _has(api.RESULT, [message])):
+                _add_system(sent, waiting, evidence)
+                waiting = []
             is_read = isinstance(message, dict)
-            sent.append(_accepted(message, family, evidence) if is_read else message)
-            yield
-    return with_member(cured, "messages", sent)
+            sent.append(_accepted(message, family, names, evidence) if is_read else message)
+        yield
+    if waiting:
+        _add_system(sent, waiting, evidence)
+    return sent
 
 
-def _is_system(message: object) -> bool:
-    return isinstance(message, dict) and message.get("role") == "system"
+def _has(kind: str, messages: Sequence[Any]) -> bool:
+    """Whether one of the messages has a block of this type."""
+    return any(b.get("type") == kind for each in objects(messages) for b in api.blocks_of(each))
 
 
-def _unforced(request: Json, family: Family, evidence: Evidence) -> Any:
+def _tool_choice(request: Json, family: Family, names: ToolNames, evidence: Evidence) -> Any:
     """A model that thinks refuses to be forced to call."""
     choice = request.get("tool_choice")
     if not isinstance(choice, dict) or choice.get("type") not in ("any", "tool"):
         return choice
+    if family.forced_tool_choice or not family.thinks(request):
+        return _named(choice, "name", names)
     evidence.note("downgraded to auto", f"tool_choice {choice['type']} ({family.name})")
     rest = {name: choice[name] for name in choice if name != "name"}
     return {**rest, "type": "auto"}
+
+
+def _named(holder: Json, member: str, names: ToolNames) -> Json:
+    """A tool, or what names one in this member, with the name that is sent."""
+    name = holder.get(member)
+    return with_member(holder, member, names.sent(name)) if isinstance(name, str) else holder
+
+
+def _output_config(request: Json, evidence: Evidence) -> Any:
+    def accepted(form: Json) -> Json:
+        schema = accepted_schema(form.get("schema"), "output_config", evidence)
+        return with_member(form, "schema", schema)
+
+    return with_inner(request.get("output_config"), "format", accepted)
 
 
 def _thinking(request: Json, family: Family, evidence: Evidence) -> Any:
@@ -93,6 +147,26 @@ def _thinking(request: Json, family: Family, evidence: Evidence) -> Any:
         return thinking
     evidence.note("sent as enabled", f"thinking {kind} ({family.name})")
     return {**thinking, "type": taken[0]}
+
+
+def _tools(
+    request: Json, family: Family, names: ToolNames, evidence: Evidence
+) -> Generator[None, None, Any]:
+    tools = request.get("tools")
+    if family.refuses.web_search:
+        tools = _without_search(tools, evidence)
+    if not isinstance(tools, list):
+        return tools
+    sent = []
+    for tool in tools:
+        accepted = tool
+        if isinstance(tool, dict) and "input_schema" in tool and family.refuses.schemas:
+            where = f"tool {tool.get('name')}"
+            schema = accepted_schema(tool["input_schema"], where, evidence)
+            accepted = with_member(tool, "input_schema", schema)
+        sent.append(_named(accepted, "name", names) if isinstance(tool, dict) else tool)
+        yield
+    return sent
 
 
 def _without_search(tools: Any, evidence: Evidence) -> Any:
@@ -105,63 +179,54 @@ def _without_search(tools: Any, evidence: Evidence) -> Any:
 
 
 def _add_system(sent: list[Any], run: Sequence[Json], evidence: Evidence) -> None:
-    """System messages stay in their place, as the user's; after outputs of calls they join the
-    last: templates drop the thoughts before a message of the user's."""
+    """System messages as the user's; after outputs of calls they join the last: templates drop
+    the thoughts before a message of the user's."""
     evidence.note("made a user message of", "a system message", len(run))
-    texts = ("\n\n".join(filter(None, map(api.text_of, api.blocks_of(each)))) for each in run)
-    reminders = [
-        {"type": "text", "text": f"<system-reminder>\n{text}\n</system-reminder>"} for text in texts
-    ]
+    texts = (system_text(message.get("content")) for message in run)
+    reminders = [{"type": "text", "text": reminder(text)} for text in texts if text]
     before = api.blocks_of(sent[-1]) if sent and isinstance(sent[-1], dict) else []
     if before and before[-1].get("type") == api.RESULT:
         result = {**before[-1], "content": [*api.blocks_of(before[-1]), *reminders]}
         sent[-1] = {**sent[-1], "content": [*before[:-1], result]}
     else:
-        sent += [{"role": "user", "content": [reminder]} for reminder in reminders]
+        sent += [{"role": "user", "content": [each]} for each in reminders]
 
 
-def _accepted(message: Json, family: Family, evidence: Evidence) -> Json:
-    message = with_member(message, "content", _known_blocks(message.get("content"), evidence))
+def _accepted(message: Json, family: Family, names: ToolNames, evidence: Evidence) -> Json:
+    content = _known_blocks(message.get("content"), names, evidence)
+    message = with_member(message, "content", content)
     if family.refuses.missing_reasoning is None or message.get("role") != "assistant":
         return message
     blocks = api.blocks_of(message)
-    remembered = string(message.get(_REMEMBERED))
-    if not any(block.get("type") == api.CALL for block in blocks) or any(map(_thinks, blocks)):
+    # What is redacted is known to Anthropic alone.
+    if not _has(api.CALL, [message]) or any(block.get("thinking") for block in blocks):
         return message
+    remembered = string(message.get(_REMEMBERED))
     if not remembered:
         evidence.note("filled in", "unknown thoughts before a call")
     thought = {"type": "thinking", "thinking": remembered or _NO_THOUGHTS, "signature": ""}
-    others = [block for block in blocks if block.get("type") != "thinking"]
+    others = [block for block in blocks if block.get("type") not in ("thinking", _REDACTED)]
     message = {name: member for name, member in message.items() if name != _REMEMBERED}
     return {**message, "content": [thought, *others]}
 
 
-def _thinks(block: Json) -> bool:
-    return block.get("type") == "redacted_thinking" or bool(block.get("thinking"))
-
-
-def _known_blocks(content: Any, evidence: Evidence) -> Any:
-    """The content with a line in the place of each block that only Anthropic's servers know."""
+def _known_blocks(content: Any, names: ToolNames, evidence: Evidence) -> Any:
+    """The content with texts and images in the place of the blocks that only Anthropic's servers
+    know."""
     if not isinstance(content, list):
         return content
-    return [_known(block, evidence) if isinstance(block, dict) else block for block in content]
+    return [
+        known
+        for block in content
+        for known in (_known(block, names, evidence) if isinstance(block, dict) else [block])
+    ]
 
 
-def _known(block: Json, evidence: Evidence) -> Json:
+def _known(block: Json, names: ToolNames, evidence: Evidence) -> list[Json]:
     kind = string(block.get("type"))
+    if member := _NAMED.get(kind):
+        block = _named(block, member, names)
     if kind == api.RESULT:
-        return with_member(block, "content", _known_blocks(block.get("content"), evidence))
-    if kind in _TAKEN:
-        return block
-    evidence.note("written as a line", f"a block {kind}")
-    about = ", ".join(_words(block))
-    line = f"Loaded: {about}" if kind == "tool_reference" else f"[{kind}: {about}]"
-    return {"type": "text", "text": line}
-
-
-def _words(block: Json) -> Iterator[str]:
-    """What names a block: a document's title, the query of a search, the titles of its results."""
-    given = block.get("input")
-    holders = [block, given if isinstance(given, dict) else {}, *objects(block.get("content"))]
-    for holder in holders:
-        yield from (holder[name] for name in _NAMES if string(holder.get(name)))
+        inner = _known_blocks(block.get("content"), names, evidence)
+        return [with_member(block, "content", inner)]
+    return [block] if kind in _TAKEN else plain_blocks(block, evidence)

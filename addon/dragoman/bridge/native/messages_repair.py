@@ -19,7 +19,7 @@ from ...wire import messages as api
 from ...wire.chat_end import is_whole
 from ...wire.context_overflow import reworded_frame, with_overflow_reworded
 from ...wire.errors import reports_error
-from ...wire.json_codec import Json, dumps, string
+from ...wire.json_codec import Json, dumps, objects, string
 from ...wire.messages import Blocks
 from ...wire.messages_tools import tools_declared
 from ...wire.sse import Document, Frame
@@ -49,10 +49,12 @@ class MessagesTools:
         choice, output = body.get("tool_choice"), body.get("output_config")
         told = received if isinstance(received, dict) else body
         tools = tools_declared({**body, "messages": told.get("messages")})
+        # Under the client's name, where another was sent.
+        given = {string(tool.get("name")) for tool in objects(told.get("tools"))}
         calls = api.calls_in(body.get("messages"))
         declared = DeclaredTools(
             {tool.name: tool.schema for tool in tools if tool.kind != "deferred"},
-            only_named={tool.name for tool in tools if tool.kind == "deferred"},
+            only_named={t.name for t in tools if t.kind == "deferred" and t.name not in given},
             model=_known(body.get("model")),
             forbidden=isinstance(choice, dict) and choice.get("type") == "none",
             wants_json=is_json_form(output.get("format") if isinstance(output, dict) else None),

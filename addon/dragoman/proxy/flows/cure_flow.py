@@ -113,7 +113,7 @@ class CureFlow:
         """The request as it is sent: `received` itself if nothing in it would be refused."""
         messages, of_messages = received.get("messages"), route_of(flow.request).api == "messages"
         family = family_of(string(received.get("model")))
-        if not isinstance(messages, list) or (of_messages and not family.is_strict):
+        if not isinstance(messages, list):
             return received
         missing = family.refuses.missing_reasoning if family.thinks(received) else None
         # Only a reply that is repaired can be given the client's names.
@@ -125,16 +125,14 @@ class CureFlow:
             work = History.of(as_chat(messages) if of_messages else messages)
             history = await in_slices(work, flow)
             request = await self._with_reasoning(flow, request, history, evidence)
-        if of_messages:
-            sent = await in_slices(cure_messages(request, accepting, evidence), flow)
-        else:
-            cured = await in_slices(cure_request(request, accepting, evidence), flow)
-            sent = cured.request
-            if cured.tool_names:
-                self._tool_names[flow] = cured.tool_names
-        if family.is_strict or sent is not received:
-            self._cures[flow] = "on" if sent is received else "cured"
-        return sent
+        cure = cure_messages if of_messages else cure_request
+        cured = await in_slices(cure(request, accepting, evidence), flow)
+        if cured.tool_names:
+            self._tool_names[flow] = cured.tool_names
+        is_changed = cured.request is not received
+        if family.is_strict or (is_changed and not of_messages):
+            self._cures[flow] = "cured" if is_changed else "on"
+        return cured.request
 
     def _with_renamed_calls(self, flow: http.HTTPFlow, request: Json, evidence: Evidence) -> Json:
         """A request to a host that speaks the Responses API itself: only its call ids."""

@@ -18,7 +18,6 @@ from mitmproxy import http
 from ...bridge.cure.tool_names import ToolNames
 from ...bridge.native.messages_repair import OVERFLOW_REWORDED
 from ...bridge.native.reply_repair import Tools, declared, repair_whole, stage_for, tools_of
-from ...bridge.native.request_tools import RequestTools
 from ...repair.declared_tools import DeclaredTools
 from ...repair.pipeline import RepairPipeline, RepairStage
 from ...wire.chat_end import EARLY, TAIL, broken_off, has_ended
@@ -41,15 +40,13 @@ from ..http_headers import (
 from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import FlowRecorder, recorder_of
 from ..options import Settings
-from ..routes import route_of
+from ..routes import is_of_anthropic, route_of
 from .cure_flow import CureFlow, SentRequest
 from .live_stream import LiveStream, ReplyContext, WatchedStream
 
 logger = logging.getLogger(__name__)
 
 _KINDS = ("application/json", EVENT_STREAM)
-_ANTHROPIC = "api.anthropic.com"
-"""Messages of this host are repaired only where a filter names it."""
 _latest_second = 0
 
 
@@ -79,8 +76,8 @@ class RepairReplies:
     def is_wanted(self, flow: http.HTTPFlow, settings: Settings) -> bool:
         """Whether the reply to this request, unless bridged, is to be repaired."""
         if settings.repair is None:
-            route, host = route_of(flow.request), flow.request.pretty_host.lower()
-            return route.gives_turn and not (route.api == "messages" and host == _ANTHROPIC)
+            route = route_of(flow.request)
+            return route.gives_turn and not is_of_anthropic(flow.request, route)
         # The names of tools are put back whatever a filter says of the reply.
         names = self._cure.tool_names(flow)
         return (names is not None and names.restores) or settings.repair(flow)
@@ -267,10 +264,9 @@ def _streams(flow: http.HTTPFlow, response: http.Response, request: ReadRequest)
 def _sent_tools(request: ReadRequest, names: ToolNames | None, record: FlowRecorder) -> Tools:
     """The tools with the names that were sent."""
     tools = request.tools
-    if names is not None and isinstance(tools, DeclaredTools):
-        tools = names.with_aliases(tools)
-    elif names is not None and isinstance(tools, RequestTools):
-        tools = replace(tools, declared=names.with_aliases(tools.declared))
+    if names is not None:
+        known = names.with_aliases(declared(tools))
+        tools = known if isinstance(tools, DeclaredTools) else replace(tools, declared=known)
     record.tools = declared(tools)
     return tools
 
