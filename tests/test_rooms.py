@@ -18,6 +18,8 @@ ROOMS = [
     "repair",
     "reply",
     "chat",
+    "responses",
+    "messages",
     "bridge",
     "inspect",
     "stored",
@@ -25,6 +27,7 @@ ROOMS = [
     "proxy",
 ]
 """From the bottom up; a module may import from its own room and those below."""
+APIS = {"chat", "responses", "messages"}
 KIMI_ROOMS = list((ADDON / "repair" / "formats").glob("kimi*"))
 KIMI_MARKER = re.compile(r"tool_calls?_(?:section|argument|begin)")
 """But for the end of a call, which is LFM2's as well."""
@@ -58,6 +61,14 @@ def test_imports_run_one_way() -> None:
                 assert ROOMS[own] == "proxy", (path, imported)
             else:
                 assert imported[0] in sys.stdlib_module_names, (path, imported)
+
+
+def test_no_api_knows_another() -> None:
+    for path in MODULES:
+        own = path.relative_to(ADDON).parts[0]
+        if own in APIS:
+            known = {parts[1] for parts in imports(path) if parts[0] == "dragoman"}
+            assert not known & APIS - {own}, path
 
 
 def test_only_its_own_format_knows_a_marker_of_kimi() -> None:

@@ -14,8 +14,8 @@ from dragoman.bridge.model_families import Family
 from dragoman.bridge.request.conversion import Conversion
 from dragoman.bridge.request.convert import convert_request
 from dragoman.bridge.request.convert_messages import convert_messages
-from dragoman.bridge.turn_context import Tool
 from dragoman.notes import Evidence
+from dragoman.reply.turn_context import Tool
 from dragoman.wire.errors import Refused
 
 Json = dict[str, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.bridge.responses.dialects import DIALECTS
+from dragoman.responses.dialects import DIALECTS
 
 EVERY_DIALECT = pytest.mark.parametrize(
     "dialect", DIALECTS.values(), ids=lambda dialect: dialect.name

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from dragoman.bridge.responses.dialects import Dialect
+from dragoman.responses.dialects import Dialect
 from dragoman.wire.sse import Frame
 
 Json = dict[str, Any]

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dragoman.bridge.chat_to_responses import responses_reply
-from dragoman.bridge.envelope import open_sealed
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.reply.pipeline import BridgePipeline
-from dragoman.bridge.responses.dialects import OPENAI, Dialect
-from dragoman.bridge.responses.event_replay import replayed_events
-from dragoman.bridge.responses.event_writer import Writer
-from dragoman.bridge.turn_context import Tool, TurnContext
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatRepair
+from dragoman.reply.turn_context import Tool, TurnContext
+from dragoman.responses.dialects import OPENAI, Dialect
+from dragoman.responses.envelope import open_sealed
+from dragoman.responses.event_replay import replayed_events
+from dragoman.responses.event_writer import Writer
 from dragoman.wire.json_codec import dumps, loads
 from dragoman.wire.sse import Frame, FrameSplitter
 

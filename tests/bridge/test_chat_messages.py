@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman.bridge.cure.chat_history import NO_OUTPUT
-from dragoman.bridge.envelope import seal
+from dragoman.responses.envelope import seal
 
 from .converting import (
     Json,

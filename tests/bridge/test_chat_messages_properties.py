@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.bridge.envelope import seal
+from dragoman.responses.envelope import seal
 from dragoman.wire.json_codec import dumps
 
 from .converting import Converted, Json, call, converted, function, image, output, said, user

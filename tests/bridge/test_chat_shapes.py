@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from dragoman.bridge.request.chat_shapes import formed
-from dragoman.bridge.turn_context import Tool
+from dragoman.reply.turn_context import Tool
 
 from .converting import (
     Json,

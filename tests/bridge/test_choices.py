@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.responses.dialects import Dialect
+from dragoman.responses.dialects import Dialect
 
 from .dialects import EVERY_DIALECT
 from .replying import USAGE, call, chunk, ended, run, run_body, text, texts

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.bridge.responses.dialects import DIALECTS
 from dragoman.notes import Evidence
+from dragoman.responses.dialects import DIALECTS
 from dragoman.wire.json_codec import MAX_NESTING, NotJson, dumps, loads
 from tests.counting import calls_of
 from tests.fuzz.mutants import Node, chosen, mutants, nested, requests, wrong_values_in_turn

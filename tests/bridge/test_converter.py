@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.notes import Evidence
+from dragoman.responses.dialects import OPENAI, Dialect
 from dragoman.wire.chat_end import EARLY
 from dragoman.wire.sse import Frame, FrameSplitter
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.bridge.responses.dialects import CODEX, GUIDE, OPENAI, OPENRESPONSES, Dialect, choose
+from dragoman.responses.dialects import CODEX, GUIDE, OPENAI, OPENRESPONSES, Dialect, choose
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
+from dragoman.responses.dialects import OPENAI, Dialect
 from dragoman.wire.json_codec import dumps
 
 from .dialects import EVERY_DIALECT

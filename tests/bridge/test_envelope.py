@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.bridge.envelope import open_sealed, seal
+from dragoman.responses.envelope import open_sealed, seal
 
 ANY_TEXT = st.text(st.characters(codec=None))
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.bridge.responses.dialects import DIALECTS, OPENAI, Dialect
-from dragoman.bridge.responses.event_writer import Writer
-from dragoman.bridge.responses.response_object import snapshot
-from dragoman.bridge.turn_context import Tool
+from dragoman.reply.turn_context import Tool
+from dragoman.responses.dialects import DIALECTS, OPENAI, Dialect
+from dragoman.responses.event_writer import Writer
+from dragoman.responses.response_object import snapshot
 from dragoman.wire.errors import failure
 
 from .grammar import check, check_prefix

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.responses.dialects import (
+from dragoman.responses.dialects import (
     CODEX,
     DIALECTS,
     GUIDE,

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.native.host_reader import HostReader
 from dragoman.bridge.native.native_repair import MAX_DEFERRED, MAX_WAITING_BYTES
 from dragoman.notes import Evidence
+from dragoman.responses.host_reader import HostReader
 from dragoman.wire.sse import encode_chunk
 from tests.counting import calls_of
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dragoman.bridge.reply.custom_input import CustomInputReader
-from dragoman.bridge.turn_context import Tool
+from dragoman.reply.turn_context import Tool
 
 from .replying import call, calls, ended, run, turn
 

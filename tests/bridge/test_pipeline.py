@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from dragoman.bridge.reply.pipeline import BridgePipeline, answer
-from dragoman.bridge.responses.dialects import OPENAI
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
+from dragoman.responses.dialects import OPENAI
 from dragoman.wire.chat_end import EARLY
 from dragoman.wire.sse import LARGE, Frame
 from fixtures.regenerate import NOW, chat_fixtures, request

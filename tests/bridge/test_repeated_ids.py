@@ -11,13 +11,13 @@ from dragoman.bridge.native.request_tools import RequestTools
 from dragoman.bridge.native.responses_repair import ResponsesRepair
 from dragoman.bridge.reply.pipeline import BridgePipeline
 from dragoman.bridge.request.convert import convert_request
-from dragoman.bridge.responses.dialects import OPENAI
-from dragoman.bridge.turn_context import TurnContext
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
+from dragoman.reply.turn_context import TurnContext
+from dragoman.responses.dialects import OPENAI
 from tests.repair.streams import NOW, chunk, sse
 from tests.repair.test_call_builder import k2
 

@@ -12,8 +12,8 @@ import pytest
 from dragoman.bridge.chat_to_responses import responses_reply
 from dragoman.bridge.reply import converter as module
 from dragoman.bridge.reply.converter import ReplyConverter
-from dragoman.bridge.responses.dialects import OPENAI
 from dragoman.notes import Evidence
+from dragoman.responses.dialects import OPENAI
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import FrameSplitter, encode
 

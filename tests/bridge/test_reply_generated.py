@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.bridge.envelope import open_sealed
-from dragoman.bridge.responses.dialects import DIALECTS, Dialect
+from dragoman.responses.dialects import DIALECTS, Dialect
+from dragoman.responses.envelope import open_sealed
 
 from .grammar import CALLS
 from .replying import USAGE, call, calls, chunk, run, run_body, run_bytes, sse

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.bridge.responses.dialects import DIALECTS, OPENAI, Dialect
+from dragoman.responses.dialects import DIALECTS, OPENAI, Dialect
 
 from .replying import USAGE, call, calls, chunk, ended, run, run_body, run_bytes, text
 

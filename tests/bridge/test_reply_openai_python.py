@@ -7,8 +7,8 @@ from typing import Any, get_args
 
 import pytest
 
-from dragoman.bridge.responses.dialects import DIALECTS, OPENAI, Dialect
 from dragoman.notes import Evidence
+from dragoman.responses.dialects import DIALECTS, OPENAI, Dialect
 from dragoman.wire.error_codes import _CODES_BY_STATUS, _EXACT, _KNOWN, official_code
 from dragoman.wire.sse import Frame
 

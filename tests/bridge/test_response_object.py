@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.bridge.responses.response_object import snapshot
+from dragoman.responses.response_object import snapshot
 from dragoman.wire.json_codec import dumps
 
 from .grammar import FIELDS, NUMBERS

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.native.host_reader import HostItem, HostReader
 from dragoman.bridge.native.leaked_response import LeakedResponse
 from dragoman.bridge.native.native_writer import NativeWriter
 from dragoman.bridge.native.request_tools import RequestTools
@@ -18,6 +17,7 @@ from dragoman.notes import Evidence
 from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
 from dragoman.repair.scanner import Scanner
+from dragoman.responses.host_reader import HostItem, HostReader
 from dragoman.wire.sse import encode_chunk, split
 
 from .hosts import BRIDGE, HOSTS, OPENAI, SGLANG, USAGE, VLLM, Host, Said

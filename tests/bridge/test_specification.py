@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.responses.dialects import CODEX, GUIDE, OPENAI, OPENRESPONSES, Dialect
 from dragoman.notes import Evidence
+from dragoman.responses.dialects import CODEX, GUIDE, OPENAI, OPENRESPONSES, Dialect
 
 from ..wire.test_chat_calls import SHAPES
 from .clients import Listener, Mapping

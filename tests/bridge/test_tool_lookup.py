@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.bridge.turn_context import Tool
 from dragoman.repair.declared_tools import ToolLookup
+from dragoman.reply.turn_context import Tool
 
 from .converting import function, of_input, user
 

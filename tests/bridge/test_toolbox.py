@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dragoman.bridge.model_families import family_of
 from dragoman.bridge.request.toolbox import upstream_name
-from dragoman.bridge.turn_context import Tool
+from dragoman.reply.turn_context import Tool
 
 from .converting import Converted, Json, call, converted, function, of_input, output, refusal, user
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.envelope import open_sealed, seal
 from dragoman.bridge.request.convert import SUMMARY_PROMPT
-from dragoman.bridge.responses.dialects import DIALECTS
-from dragoman.bridge.turn_context import Tool
+from dragoman.reply.turn_context import Tool
+from dragoman.responses.dialects import DIALECTS
+from dragoman.responses.envelope import open_sealed, seal
 from dragoman.wire.json_codec import dumps
 
 from .converting import call, converted, function, of_input, output, said, user

@@ -14,13 +14,13 @@ from dragoman.bridge.chat_to_responses import responses_reply
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.reply.pipeline import answer
 from dragoman.bridge.request.conversion import Conversion
-from dragoman.bridge.responses.dialects import OPENAI, Dialect
-from dragoman.bridge.turn_context import TurnContext
 from dragoman.inspect.outcome import headline, outcome_of
 from dragoman.notes import Evidence, TurnFacts
 from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
+from dragoman.reply.turn_context import TurnContext
+from dragoman.responses.dialects import OPENAI, Dialect
 from dragoman.stored.endpoint_bodies import input_items
 from dragoman.stored.stored_response import StoredResponse, resolved_items
 from dragoman.wire.errors import Refused, error_json, http_error

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from dragoman.bridge.responses.dialects import DIALECTS
 from dragoman.inspect.exchange import Exchange
 from dragoman.inspect.pages.diff import diff_page
 from dragoman.inspect.pages.request import request_page
@@ -31,6 +30,7 @@ from dragoman.repair.events import (
 from dragoman.repair.formats import ALL
 from dragoman.repair.formats.kimi_k2 import MARKERS
 from dragoman.repair.policy import Policy
+from dragoman.responses.dialects import DIALECTS
 from dragoman.wire.json_codec import NotJson, dumps, loads
 from fixtures.server import FOLDER
 from tests.fuzz.promises import (

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 
 from dragoman.bridge.chat_to_responses import responses_reply
-from dragoman.bridge.responses.dialects import OPENAI, Dialect
 from dragoman.inspect.exchange import Exchange, Job, Step, Timing
 from dragoman.inspect.pages.page import Page
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
+from dragoman.responses.dialects import OPENAI, Dialect
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import FrameSplitter
 from fixtures.server import FOLDER

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.bridge.model_families import family_of
-from dragoman.bridge.responses.dialects import CODEX
 from dragoman.inspect.exchange import Exchange, Step, Timing
 from dragoman.inspect.outcome import RUNNING
 from dragoman.inspect.pages.diff import MAX_COMPARED, diff_page, full_diff_page
@@ -21,6 +20,7 @@ from dragoman.inspect.pages.request import request_page
 from dragoman.inspect.pages.turn import turn_page
 from dragoman.inspect.pages.upstream import SUMMARY, upstream_page
 from dragoman.inspect.parse.frames import gap
+from dragoman.responses.dialects import CODEX
 from fixtures.server import FOLDER
 from tests.bridge.replying import chunk, sse
 from tests.bridge.replying import text as says

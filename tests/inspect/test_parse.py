@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.bridge.responses.dialects import DIALECTS, Dialect
 from dragoman.inspect.parse.frames import head_and_tail
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.inspect.parse.values import ParsedCall, ParsedChoice, ParsedReply, Prose
+from dragoman.responses.dialects import DIALECTS, Dialect
 from dragoman.wire.errors import ErrorObject
 from tests.bridge.replying import USAGE, call, calls, chunk, ended, run, run_body, sse, text
 from tests.bridge.test_reply_generated import Meant, said, unambiguous

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dragoman.bridge.responses.dialects import DIALECTS
+from dragoman.responses.dialects import DIALECTS
 from dragoman.wire.sse import Frame, FrameSplitter
 from fixtures.server import Reply, Upstream
 from fixtures.wire import Request

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dragoman.bridge.responses.dialects import DIALECTS
+from dragoman.responses.dialects import DIALECTS
 from fixtures.server import Reply, Upstream
 from tests.bridge.replying import call, calls, chunk, ended, sse
 from tests.bridge.replying import text as said

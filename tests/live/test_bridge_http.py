@@ -12,7 +12,7 @@ import brotli
 import pytest
 import zstandard
 
-from dragoman.bridge.responses.dialects import DIALECTS
+from dragoman.responses.dialects import DIALECTS
 from fixtures.server import Reply, Upstream
 from tests.live.mitmdump import Mitmdump
 from tests.live.responses import REQUEST, WHOLE, Bridge, calls_of, text_of

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from dragoman.bridge.responses.dialects import DIALECTS
+from dragoman.responses.dialects import DIALECTS
 from fixtures.server import Reply
 from tests.live.chat import fixture_bytes
 from tests.live.responses import REQUEST, WHOLE, Bridge, calls_of, text_of

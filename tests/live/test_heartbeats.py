@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mitmproxy.test import tflow
 
-from dragoman.bridge.responses.dialects import DIALECTS
 from dragoman.notes import Evidence
 from dragoman.proxy.flows.bridge_reply import BridgeStream
 from dragoman.proxy.flows.live_stream import ReplyContext
@@ -26,6 +25,7 @@ from dragoman.proxy.observe.recorder import FlowRecorder
 from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
+from dragoman.responses.dialects import DIALECTS
 from dragoman.wire.sse import FrameSplitter
 from fixtures.server import Reply, Upstream
 from tests.bridge.grammar import check

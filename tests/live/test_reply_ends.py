@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.responses.dialects import DIALECTS
 from dragoman.proxy.flows.bridge_reply import TURN_END
+from dragoman.responses.dialects import DIALECTS
 from dragoman.wire.sse import FrameSplitter
 from fixtures.server import Reply, Upstream
 from tests.bridge.grammar import check

@@ -7,11 +7,11 @@ import json
 from mitmproxy.test import tflow
 
 from dragoman.bridge.chat_to_responses import responses_reply
-from dragoman.bridge.responses.dialects import OPENAI
 from dragoman.notes import Evidence
 from dragoman.proxy.flows.bridge_reply import BridgeStream
 from dragoman.proxy.flows.live_stream import ReplyContext
 from dragoman.proxy.observe.recorder import FlowRecorder
+from dragoman.responses.dialects import OPENAI
 from dragoman.wire.json_codec import dumps
 from tests.bridge.replying import call, calls, chunk, text, turn
 

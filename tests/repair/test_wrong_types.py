@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.bridge.responses.dialects import DIALECTS
 from dragoman.repair.policy import Policy
+from dragoman.responses.dialects import DIALECTS
 from dragoman.wire.json_codec import loads
 from tests.fuzz.mutants import (
     Node,

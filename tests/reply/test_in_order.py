@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.responses.dialects import OPENAI, Dialect
-from dragoman.bridge.turn_context import Tool
 from dragoman.notes import Evidence
 from dragoman.reply.in_order import InOrder
+from dragoman.reply.turn_context import Tool
 from dragoman.reply.words import Arguments, CallBegin, Part, PartEnd, Text
+from dragoman.responses.dialects import OPENAI, Dialect
 from dragoman.wire.sse import Frame
 from tests.bridge.dialects import EVERY_DIALECT
 from tests.bridge.grammar import check

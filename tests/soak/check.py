@@ -11,7 +11,7 @@ from array import array
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
-from dragoman.bridge.responses.dialects import DIALECTS
+from dragoman.responses.dialects import DIALECTS
 from dragoman.wire.sse import Frame
 from tests.bridge.grammar import Story, check, check_prefix
 from tests.repair.streams import read

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.responses.dialects import DIALECTS
 from dragoman.notes import Evidence
+from dragoman.responses.dialects import DIALECTS
 from dragoman.wire.chat_calls import Call
 from dragoman.wire.sse import Frame
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from dragoman.bridge.reply.pipeline import answer
-from dragoman.bridge.responses.dialects import CODEX, OPENAI
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
+from dragoman.responses.dialects import CODEX, OPENAI
 from dragoman.wire.chat_end import has_ended
 from dragoman.wire.errors import stream_error
 from tests.repair.streams import repair_whole, summarize

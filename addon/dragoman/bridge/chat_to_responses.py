@@ -7,7 +7,11 @@ from typing import Any
 
 from ..notes import Evidence
 from ..repair.declared_tools import ToolLookup
+from ..reply.turn_context import Tool, TurnContext
 from ..reply.words import Arguments, CallBegin, Cited, Delta, PartEnd, Text
+from ..responses.dialects import Dialect
+from ..responses.event_writer import Writer
+from ..responses.response_object import snapshot
 from ..wire.chat_calls import Call
 from ..wire.chat_end import Finish
 from ..wire.errors import ErrorObject
@@ -16,10 +20,6 @@ from ..wire.usage import Counts, usage
 from .reply.call_emitter import CallEmitter
 from .reply.converter import ReplyConverter
 from .request.validation import label
-from .responses.dialects import Dialect
-from .responses.event_writer import Writer
-from .responses.response_object import snapshot
-from .turn_context import Tool, TurnContext
 
 
 def responses_reply(

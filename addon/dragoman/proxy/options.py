@@ -19,9 +19,9 @@ from mitmproxy.addonmanager import Loader
 from mitmproxy.options import Options
 from mitmproxy.utils import human
 
-from ..bridge.responses.dialects import DIALECTS
 from ..repair.formats import NAMES, FormatChoice
 from ..repair.policy import Policy
+from ..responses.dialects import DIALECTS
 from ..stored.store import Limits
 
 logger = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ..bridge.request.validation import label
-from ..bridge.responses.event_replay import replayed_events
+from ..responses.event_replay import replayed_events
 from ..wire.errors import Refused
 from ..wire.json_codec import Json, array
 from ..wire.responses import item_id

@@ -10,19 +10,19 @@ from collections.abc import Iterable, Sequence
 from io import StringIO
 from itertools import count
 
+from ...messages.event_writer import MessageWriter
 from ...notes import Evidence
 from ...repair.call_builder import note_end
 from ...repair.declared_tools import DeclaredTools
 from ...repair.events import CallEnd, CallEvent, CallStart, Dropped, ScanEvent, Text
 from ...repair.policy import Policy, note_piece
 from ...repair.repeated_calls import ComparedCall, Leaked, RepeatedCalls
+from ...responses.host_reader import HostText, ItemAdded, ItemDone, OtherEvent, Said, TextDelta
 from ...wire import messages as api
 from ...wire.chat_end import is_whole
 from ...wire.json_codec import Json, dumps, string
 from ...wire.messages import TextKind
 from ...wire.sse import Frame
-from ..messages.event_writer import MessageWriter
-from .host_reader import HostText, ItemAdded, ItemDone, OtherEvent, Said, TextDelta
 
 MAX_BLANK = 4096
 """Characters of white space that wait for a text."""

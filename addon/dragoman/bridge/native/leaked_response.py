@@ -15,14 +15,8 @@ from ...repair.call_builder import MAX_CHECKED
 from ...repair.events import CallEnd, CallEvent, CallStart, Dropped, ScanEvent, Text
 from ...repair.policy import note_piece
 from ...repair.repeated_calls import ComparedCall, Leaked, RepeatedCalls
-from ...wire.chat_calls import Call
-from ...wire.json_codec import Json, dumps, objects, string
-from ...wire.responses import TERMINALS
-from ...wire.sse import Frame
-from ..reply.call_emitter import CallEmitter
-from ..responses.output_items import SUMMARY, TEXT, StreamedPart
-from ..turn_context import Tool
-from .host_reader import (
+from ...reply.turn_context import Tool
+from ...responses.host_reader import (
     ANNOTATION,
     TEXT_ITEMS,
     HostReader,
@@ -33,6 +27,12 @@ from .host_reader import (
     Said,
     TextDelta,
 )
+from ...responses.output_items import SUMMARY, TEXT, StreamedPart
+from ...wire.chat_calls import Call
+from ...wire.json_codec import Json, dumps, objects, string
+from ...wire.responses import TERMINALS
+from ...wire.sse import Frame
+from ..reply.call_emitter import CallEmitter
 from .native_writer import NativeWriter
 from .request_tools import RequestTools
 

@@ -8,10 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...responses.host_reader import (
+    HostText,
+    ItemAdded,
+    ItemDone,
+    OtherEvent,
+    Place,
+    Said,
+    TextDelta,
+    TextDone,
+)
+from ...responses.output_items import REASONING, TEXT
 from ...wire import messages as api
 from ...wire.json_codec import Json
-from ..responses.output_items import REASONING, TEXT
-from .host_reader import HostText, ItemAdded, ItemDone, OtherEvent, Place, Said, TextDelta, TextDone
 
 _PARTS = {"text": TEXT, "thinking": REASONING}
 

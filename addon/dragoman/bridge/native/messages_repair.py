@@ -15,6 +15,7 @@ from ...repair.formats.active import ActiveFormats
 from ...repair.model_family import families_of
 from ...repair.policy import Policy
 from ...repair.scanner import Scanner
+from ...responses.host_reader import HostText, ItemAdded, ItemDone, Said, TextDelta
 from ...wire import messages as api
 from ...wire.chat_end import is_whole
 from ...wire.context_overflow import reworded_frame, with_overflow_reworded
@@ -24,7 +25,6 @@ from ...wire.messages import Blocks
 from ...wire.messages_tools import tools_declared
 from ...wire.sse import Document, Frame
 from .client_message import ClientMessage
-from .host_reader import HostText, ItemAdded, ItemDone, Said, TextDelta
 from .message_reader import MessageReader
 from .native_repair import Client, End, NativeRepair, ScannedText, Waiting
 

@@ -28,10 +28,7 @@ from ...repair.pipeline import RepairStage
 from ...repair.policy import Policy, note_piece
 from ...repair.scan_state import ReplyCounts
 from ...repair.scanner import Scanner
-from ...wire.json_codec import Json, string
-from ...wire.sse import Frame
-from .client_message import ClientMessage
-from .host_reader import (
+from ...responses.host_reader import (
     HostReader,
     HostText,
     ItemAdded,
@@ -40,6 +37,9 @@ from .host_reader import (
     TextDelta,
     TextDone,
 )
+from ...wire.json_codec import Json, string
+from ...wire.sse import Frame
+from .client_message import ClientMessage
 from .leaked_response import LeakedResponse
 from .message_reader import MessageReader
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
+from ...responses.dialects import OPENAI
+from ...responses.event_writer import ItemStatus, Writer
+from ...responses.host_reader import HOLDERS, HostText
+from ...responses.open_part import OpenPart
+from ...responses.output_items import StreamedPart
 from ...wire.json_codec import Json, objects, string
-from ..responses.dialects import OPENAI
-from ..responses.event_writer import ItemStatus, Writer
-from ..responses.open_part import OpenPart
-from ..responses.output_items import StreamedPart
-from .host_reader import HOLDERS, HostText
 
 _OWN = frozenset({"id", "type", "status"})
 """Fields of an item that the writer has set."""

@@ -10,12 +10,12 @@ from typing import Any
 
 from ...notes import Evidence
 from ...repair.declared_tools import DeclaredTools, ToolLookup, is_json_form, tools_by_id
+from ...reply.turn_context import Tool
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, array, objects, string
 from ...wire.responses import STREAMED_CALLS
 from ..model_families import Family
 from ..request.toolbox import Toolbox
-from ..turn_context import Tool
 
 _ANY_NAME = Family("any", "", tool_name=re.compile(".+", re.DOTALL))
 """A host that speaks the API itself shows the model a tool under its own name."""

@@ -14,10 +14,10 @@ from ...repair.formats.active import ActiveFormats
 from ...repair.formats.json_alone import JSON_ALONE
 from ...repair.policy import Policy
 from ...repair.scanner import Scanner
+from ...responses.host_reader import ANNOTATION, HostReader, HostText, Said
 from ...wire.json_codec import Json, dumps, objects, string
 from ...wire.responses import DELTAS, TERMINALS
 from ...wire.sse import Document, Frame
-from .host_reader import ANNOTATION, HostReader, HostText, Said
 from .leaked_response import LeakedResponse
 from .native_repair import Client, End, NativeRepair, ScannedText, Waiting
 from .request_tools import RequestTools

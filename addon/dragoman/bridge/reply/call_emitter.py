@@ -12,12 +12,12 @@ cut is never done: one that the client knows of is left ``incomplete``, any othe
 from __future__ import annotations
 
 from ...notes import Evidence
+from ...reply.turn_context import Tool
+from ...responses.event_writer import Writer
+from ...responses.output_items import structured_call, unfit_call
 from ...wire.chat_calls import Call
 from ...wire.json_codec import NotJson, loads
 from ..request.validation import label
-from ..responses.event_writer import Writer
-from ..responses.output_items import structured_call, unfit_call
-from ..turn_context import Tool
 from .custom_input import CustomInputReader
 
 CHECKED = 256 * 1024

@@ -24,6 +24,7 @@ from typing import Any, Literal, Protocol
 from ...notes import Evidence
 from ...reply.in_order import PIECE, InOrder
 from ...reply.words import Delta
+from ...responses.event_queue import EventQueue
 from ...wire import chat_delta
 from ...wire.chat_delta import ChoiceDelta
 from ...wire.chat_end import EARLY, Finish
@@ -33,7 +34,6 @@ from ...wire.reply_bounds import TooMany
 from ...wire.sse import Frame
 from ...wire.usage import Counts, counts
 from ..request.validation import label
-from ..responses.event_queue import EventQueue
 from .choices import Choices
 from .delta_reader import DeltaReader
 

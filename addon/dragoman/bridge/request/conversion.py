@@ -13,12 +13,12 @@ from typing import Any
 
 from ...notes import Evidence
 from ...repair.declared_tools import DeclaredTools
+from ...reply.turn_context import TurnContext
 from ...wire.json_codec import Json
 from ...wire.usage import estimated_tokens
 from ..cure.chat_request import SAMPLING, cure_request
 from ..cure.tool_names import ToolNames
 from ..model_families import Family
-from ..turn_context import TurnContext
 from .toolbox import Toolbox, tool_fields
 from .validation import RequestObject, label, missing, present, unsupported
 

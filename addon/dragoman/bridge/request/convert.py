@@ -12,12 +12,12 @@ from itertools import chain
 from typing import Literal
 
 from ...notes import Evidence
+from ...reply.turn_context import TurnContext
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, array, objects
 from ...wire.responses import refers
 from ..cure.tool_names import ToolNames
 from ..model_families import family_of
-from ..turn_context import TurnContext
 from .chat_messages import chat_messages
 from .chat_shapes import MOVED, formed
 from .conversion import SAME, Conversion, converted

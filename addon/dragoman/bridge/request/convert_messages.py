@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Literal
 
 from ...notes import Evidence
+from ...reply.turn_context import Tool, TurnContext
 from ...wire import messages as api
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, dumps, objects, string
@@ -20,7 +21,6 @@ from ..conversation import InputMessage
 from ..cure.tool_names import ToolNames
 from ..messages_blocks import system_text
 from ..model_families import Family, family_of
-from ..turn_context import Tool, TurnContext
 from .chat_messages import Layout
 from .conversion import Conversion, converted
 from .message_blocks import MessageReader

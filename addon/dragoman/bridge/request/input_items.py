@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ...notes import Evidence
+from ...responses.envelope import open_sealed
 from ...wire.errors import Refused
 from ...wire.json_codec import NotJson, dumps, loads
 from ..conversation import (
@@ -26,7 +27,6 @@ from ..conversation import (
     ToolCall,
     ToolOutput,
 )
-from ..envelope import open_sealed
 from .content import merged, readable_text, text_content, text_of, user_content
 from .images import LEFT_OUT, json_without_data, without_data, without_media
 from .tool_outputs import output_content

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ...reply.turn_context import ToolKind
 from ...wire.json_codec import Json
-from ..turn_context import ToolKind
 from .validation import RequestObject, present
 
 _STRING = {"type": "string"}

@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Any, Literal, get_args
 
 from ...notes import Evidence
+from ...reply.turn_context import Tool, ToolKind
 from ...wire.errors import Refused
 from ...wire.json_codec import Json
 from ..model_families import Family
-from ..turn_context import Tool, ToolKind
 from .tool_schemas import FUNCTIONS, without_encrypted
 from .validation import RequestObject, label, present, unsupported, wrong_type
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import cast
 
-from ...bridge.envelope import open_sealed
-from ...bridge.native.host_reader import HostReader, HostText, OtherEvent, Place, TextDelta
+from ...responses.envelope import open_sealed
+from ...responses.host_reader import HostReader, HostText, OtherEvent, Place, TextDelta
 from ...wire.json_codec import Json, dumps, string
 from ...wire.reply_reader import call_fields, finish_of
 from ...wire.responses import DELTAS, DONES

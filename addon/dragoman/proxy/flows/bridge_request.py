@@ -23,12 +23,12 @@ from ...bridge.native.reply_repair import declared
 from ...bridge.reply.converter import ReplyConverter
 from ...bridge.request.chat_shapes import formed
 from ...bridge.request.convert import convert_request, without_stored
-from ...bridge.responses.dialects import DIALECTS, Dialect, choose
-from ...bridge.turn_context import TurnContext
 from ...inspect.outcome import REFUSED
 from ...notes import Evidence
 from ...repair.chat_stream import ChatRepair
 from ...repair.declared_tools import DeclaredTools
+from ...reply.turn_context import TurnContext
+from ...responses.dialects import DIALECTS, Dialect, choose
 from ...stored.continuation import (
     Continuation,
     in_progress,

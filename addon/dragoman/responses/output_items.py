@@ -11,10 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ...wire import responses
-from ...wire.json_codec import Json, NotJson, loads
-from ...wire.responses import TextEvents
-from ..turn_context import Tool, ToolKind
+from ..reply.turn_context import Tool, ToolKind
+from ..wire import responses
+from ..wire.json_codec import Json, NotJson, loads
+from ..wire.responses import TextEvents
 from .dialects import Dialect
 
 

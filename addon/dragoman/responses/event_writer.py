@@ -19,17 +19,17 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from typing import Literal
 
-from ...wire.chat_calls import renumbered
-from ...wire.chat_end import IncompleteReason
-from ...wire.error_codes import official_code
-from ...wire.errors import ErrorObject
-from ...wire.json_codec import Json
-from ...wire.responses import item_id
-from ...wire.sse import DONE
-from ..envelope import MAX_SEALED, seal
-from ..turn_context import Tool
+from ..reply.turn_context import Tool
+from ..wire.chat_calls import renumbered
+from ..wire.chat_end import IncompleteReason
+from ..wire.error_codes import official_code
+from ..wire.errors import ErrorObject
+from ..wire.json_codec import Json
+from ..wire.responses import item_id
+from ..wire.sse import DONE
 from . import output_items as items
 from .dialects import Dialect
+from .envelope import MAX_SEALED, seal
 from .event_queue import EventQueue
 from .open_part import OpenPart
 from .output_items import ARGUMENTS, INPUT, TEXT, StreamedPart

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...wire.json_codec import Json
-from ...wire.responses import STREAMED_CALLS
-from ...wire.sse import Frame
-from ..envelope import open_sealed
-from ..turn_context import Tool, ToolKind
+from ..reply.turn_context import Tool, ToolKind
+from ..wire.json_codec import Json
+from ..wire.responses import STREAMED_CALLS
+from ..wire.sse import Frame
 from .dialects import DIALECTS
+from .envelope import open_sealed
 from .event_writer import ItemStatus, ProseKind, Writer
 
 _NOT_YET: Json = {

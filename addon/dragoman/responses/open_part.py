@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from io import StringIO
 
-from ...wire.json_codec import Json, dumps, quoted
-from ...wire.sse import Frame
+from ..wire.json_codec import Json, dumps, quoted
+from ..wire.sse import Frame
 from .event_queue import EventQueue
 from .output_items import TEXT, StreamedPart
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...wire.sse import Frame, encode_event
+from ..wire.sse import Frame, encode_event
 
 
 class EventQueue:

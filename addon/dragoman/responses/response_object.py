@@ -12,8 +12,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ...wire.json_codec import Json, objects
-from ..turn_context import TurnContext
+from ..reply.turn_context import TurnContext
+from ..wire.json_codec import Json, objects
 
 _SERVICE_TIERS = ("auto", "default", "flex", "scale", "priority")
 """The tiers of the API reference; clients validate the field against them."""
