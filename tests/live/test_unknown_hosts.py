@@ -37,6 +37,7 @@ REROUTE = ROOT / "tests" / "live" / "reroute.py"
 ANSWERS = ROOT / "tests" / "live" / "answers.py"
 FEW_ADDRESSES = ROOT / "tests" / "live" / "few_addresses.py"
 BODY = json.dumps(REQUEST).encode()
+GZIPPED = gzip.compress(BODY)
 
 
 # What a reply says
@@ -107,7 +108,7 @@ def test_a_host_whose_chat_path_is_not_there_either_is_unknown_again(host: Host)
 
 def test_after_a_day_it_is_found_out_anew(unknown: UnknownHosts, mitmdump: GetMitmdump) -> None:
     arguments = "--mode", f"reverse:{unknown.url}", "--set"
-    short = "test_constants=proxy.chat_only_hosts.LEARNED_FOR=0"
+    short = "test_constants=proxy.chat_only_hosts.LEARNED_FOR=-1"
     proxy = mitmdump(*arguments, short, scripts=(ADDON, CONTROLS))
     host = Host(unknown, proxy, proxy.url).says(NO_ADDRESS)
     assert [status_of(host.ask()) for _ in range(2)] == [200, 200]
@@ -240,11 +241,11 @@ def test_nothing_leaves_that_the_client_did_not_send(unknown: UnknownHosts, tmp_
         host = Host(unknown, proxy, proxy.url).says(NO_ADDRESS)
         encoded = ("content-encoding", "gzip")
         path = "/v1/responses?key=private-query"
-        host.ask(gzip.compress(BODY), KEY, ("x-mine", "kept"), encoded, path=path)
+        host.ask(GZIPPED, KEY, ("x-mine", "kept"), encoded, path=path)
         log = proxy.wait_for_log(f"{host.name}/v1/chat/completions: .* · bridge")
         proxy.check_log()
     request, chat = host.sent
-    assert (request.body, request.header("content-encoding")) == (gzip.compress(BODY), "gzip")
+    assert (request.body, request.header("content-encoding")) == (GZIPPED, "gzip")
     assert chat.header("content-encoding") is None
     for sent in host.sent:
         assert sent.header("authorization") == KEY[1]
