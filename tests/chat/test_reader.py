@@ -7,21 +7,9 @@ from typing import Any
 import pytest
 
 from dragoman.chat.reader import ChatReader
-from dragoman.reply.words import (
-    Arguments,
-    CallBegin,
-    Cited,
-    Delta,
-    Done,
-    Failed,
-    Finish,
-    Other,
-    Part,
-    PartEnd,
-    Text,
-)
 from dragoman.wire.json_codec import Json
 from dragoman.wire.sse import DONE, Frame, encode_chunk
+from tests.reply.words import words
 
 
 def chunk(*deltas: Json, finish: str | None = None, **members: Any) -> Frame:
@@ -35,42 +23,6 @@ def call(text: str = "", name: str = "", call_id: str = "", index: int | None = 
     function = {"name": name} if name else {}
     element: Json = {"index": index, "function": function | {"arguments": text}}
     return {"tool_calls": [element | ({"id": call_id} if call_id else {})]}
-
-
-def words(*frames: Frame, reader: ChatReader | None = None) -> list[str]:
-    reader, said, parts = reader or ChatReader(), list[str](), dict[Part, str]()
-    for frame in frames:
-        more = reader.more(Frame(frame.raw))
-        deltas = [reader.delta(*more)] if more is not None else reader.read(Frame(frame.raw))
-        said += [shown(delta, parts) for delta in deltas]
-    return said
-
-
-def shown(delta: Delta, parts: dict[Part, str]) -> str:
-    part = getattr(delta, "part", None)
-    name = ""
-    if part is not None:
-        name = parts.setdefault(part, f"{part.kind} {len(parts)}") + ("!" if part.fixed else "")
-    match delta:
-        case Text(text=text, logprobs=logprobs, repeats=repeats):
-            return f"{name}: {text}{' +' if logprobs else ''}{' again' if repeats else ''}"
-        case CallBegin(id=call_id, name=called, text=text):
-            return f"{name}: {call_id} {called}({text}"
-        case Arguments(text=text):
-            return f"{name}: ({text}"
-        case PartEnd():
-            return f"{name} ends"
-        case Cited(annotations=annotations):
-            return f"cited {' '.join(each['url'] for each in annotations)}"
-        case Finish(choice=choice, reason=reason):
-            return f"{choice} finishes: {reason}"
-        case Failed(error=error):
-            return f"failed: {error.message if error else ''}"
-        case Other(unread=unread, count=count):
-            return f"other {unread.name} {count}" if unread else "other"
-        case Done():
-            return "done"
-    return type(delta).__name__
 
 
 CITED = ["https://a.example", "https://b.example"]
@@ -139,7 +91,7 @@ CITED = ["https://a.example", "https://b.example"]
     ],
 )
 def test_words(frames: list[Frame], said: list[str]) -> None:
-    assert words(*frames) == said
+    assert words(ChatReader(), *frames) == said
 
 
 def test_log_probabilities_are_those_of_the_text_of_their_chunk() -> None:
@@ -147,15 +99,18 @@ def test_log_probabilities_are_those_of_the_text_of_their_chunk() -> None:
         "delta": {"reasoning": "t", "content": "a"},
         "logprobs": {"content": [{"token": "a"}]},
     }
-    assert words(encode_chunk({"choices": [choice]})) == ["reasoning 0: t", "text 1: a +"]
+    assert words(ChatReader(), encode_chunk({"choices": [choice]})) == [
+        "reasoning 0: t",
+        "text 1: a +",
+    ]
     choice["delta"] = {}
-    assert words(encode_chunk({"choices": [choice]})) == ["text 0:  +"]
+    assert words(ChatReader(), encode_chunk({"choices": [choice]})) == ["text 0:  +"]
 
 
 def test_a_whole_reply_is_a_chunk_of_messages() -> None:
     message = {"content": "a", "tool_calls": [{"id": "c", "function": {"name": "f"}}]}
     reply = encode_chunk({"choices": [{"message": message}]})
-    assert words(reply) == ["text 0: a", "call 1: c f(", "0 finishes: None"]
+    assert words(ChatReader(), reply) == ["text 0: a", "call 1: c f(", "0 finishes: None"]
 
 
 def test_a_frame_like_the_one_before_is_not_parsed() -> None:

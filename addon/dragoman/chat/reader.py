@@ -61,6 +61,7 @@ class ChatReader:
         self.model = self.id = ""
         self.value: Any = None
         self.counted: Json | None = None
+        self.known = self.ended = False
         self.same: SameFrames | None = None
         """The latest frame with one text, if others may be like it."""
         self.says_more = False
@@ -97,13 +98,13 @@ class ChatReader:
             return None
         part, call = self._part, self._call
         if part is None or not frame.raw.endswith(BLANK_LINE_ENDS):
-            self.value = self._value_of(frame)
+            self.value = frame.readable(self._evidence)
             return None
         if call is not None:
             call.add(text)
             if call.forget() and part not in self._whole:
                 self._ended = part, text
-                self.value = self._value_of(frame)
+                self.value = frame.readable(self._evidence)
                 return None
         return part, text
 
@@ -113,12 +114,9 @@ class ChatReader:
         (element,) = self.value["choices"][0]["delta"]["tool_calls"]
         return Arguments(part, text, with_arguments(element, text))
 
-    def _value_of(self, frame: Frame) -> Any:
-        return frame.json if self._evidence is None else frame.readable(self._evidence)
-
     def _learn(self, frame: Frame) -> str:
         """The one text of a frame, empty if it says more.  Frames like it are known then."""
-        self.value = chunk = self._value_of(frame)
+        self.value = chunk = frame.readable(self._evidence)
         self.same = self._part = self._call = self.counted = None
         if not isinstance(chunk, dict):
             return ""
@@ -162,8 +160,10 @@ class ChatReader:
         if frame.is_error or (chunk is not None and read_error(chunk)):
             found.append(Failed(chunk, error_object(chunk)))
         elif chunk is None and frame.is_done:
+            self.ended = True
             return [Done()]
-        if not isinstance(chunk, dict) or not isinstance(chunk.get("choices"), list):
+        self.known = isinstance(chunk, dict) and isinstance(chunk.get("choices"), list)
+        if not self.known:
             return found or [Other(None, chunk)]
         choices = chat_delta.choices(chunk)
         for choice in choices:

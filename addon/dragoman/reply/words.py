@@ -51,12 +51,16 @@ class Part:
     place: Any = None
     """What its reader and its writer know of it: fields of a delta, an item, an index."""
     type: str = ""
-    """What its host calls a call that is no function (``custom``, ``web_search``), or what has no
-    other kind."""
+    """What its host calls a call that is no function (``custom``), or what is of no other kind
+    (``web_search``, ``compaction``)."""
+    name: str = ""
+    """Of a call that is of no other kind: the host runs it, or its arguments are no text."""
     whole: bool = False
     """Whether it came in one piece, in a message."""
     fixed: bool = False
     """Whether repair leaves it as it came: a refusal, a thought in the list of a content."""
+    namespace: str = ""
+    """That of a call's tool."""
     item: Part | None = None
     """The item that holds it, if that is a part of its own."""
     begun: Json = field(default_factory=dict)
@@ -234,7 +238,13 @@ class Reader(Protocol):
     """The value of the frame that was read last, or of an earlier one that is the same but for its
     text; None if it has none."""
     counted: Json | None
-    """This value, if it has a usage."""
+    """This value, if `more` has read it and it has a usage."""
+    known: bool
+    """Whether the frame that `read` has read is of the API, be it an error or not."""
+    ended: bool
+    """Whether the host has said that its reply is at its end, or has failed."""
+    says_more: bool
+    """Whether frames that `more` reads have more than their text beside it, as a role."""
     model: str
     """The model and the id that the reply names."""
     id: str

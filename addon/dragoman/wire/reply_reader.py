@@ -22,7 +22,7 @@ from .chat_delta import choices, lone_text, texts
 from .chat_text import reasoning
 from .errors import ErrorObject, read_error, unlisted
 from .json_codec import Json, dumps, objects, string
-from .responses import DELTAS, is_event
+from .responses import DELTAS, call_fields, finish_of, is_event, is_response
 from .sse import Document, Frame, is_event_stream, split
 from .usage import Counts, counts, merged
 
@@ -291,7 +291,7 @@ class ReplyReader:
 
     def reply(self, value: Json) -> None:
         """The value of a whole reply."""
-        whole = value.get("object") == "response" or isinstance(value.get("output"), list)
+        whole = is_response(value)
         self._value({"type": "response.completed", "response": value} if whole else value)
         self._parsed = whole or bool(self._error or self._choices)
         self._first = self._size
@@ -407,33 +407,6 @@ def read_reply(body: bytes, *, keeps: bool = False) -> ReplyReader:
     for frame in split(rest[start + 2 :] if start >= 0 else rest[-TAIL:]):
         reader.frame(frame)
     return reader
-
-
-def finish_of(response: Json) -> str:
-    """The status of a response that has ended, and why."""
-    status, details = string(response.get("status")), response.get("incomplete_details")
-    if isinstance(response.get("required_action"), dict):
-        return f"{status}, waits for its calls"
-    reason = string(details.get("reason")) if isinstance(details, dict) else ""
-    if status in ("in_progress", "queued"):
-        return ""
-    return f"{status}: {reason}" if reason else status
-
-
-def call_fields(item: Json) -> tuple[str, str, Any]:
-    """The kind of a call item (``function``, ``custom``, ``shell``, ``web_search``), its name and
-    its arguments; the kind is empty for any other item."""
-    kind, inner = string(item.get("type")), item.get("function")
-    if not kind.endswith("_call"):
-        return "", "", ""
-    fields = item | inner if isinstance(inner, dict) else item
-    if kind in ("function_call", "tool_call"):
-        shown, arguments = "function", fields.get("arguments")
-    elif kind == "custom_tool_call":
-        shown, arguments = "custom", fields.get("input")
-    else:
-        shown, arguments = kind.removesuffix("_call"), None
-    return shown, string(fields.get("name")) or shown, arguments
 
 
 def _code(error: ErrorObject) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from .json_codec import Json, string
+
 TERMINALS = frozenset(
     {
         *("response.completed", "response.incomplete", "response.failed"),
@@ -24,6 +26,11 @@ def is_event(value: Mapping[str, Any]) -> bool:
     if not isinstance(kind, str):
         return False
     return kind.startswith("response.") or (kind in ("error", "ping") and "choices" not in value)
+
+
+def is_response(value: Mapping[str, Any]) -> bool:
+    """Whether this is a whole reply."""
+    return value.get("object") == "response" or isinstance(value.get("output"), list)
 
 
 TextKind = Literal["text", "refusal", "reasoning", "call"]
@@ -136,3 +143,30 @@ def refers(item: object) -> bool:
         return False
     kind = item.get("type")
     return kind == "item_reference" or (kind is None and not item.keys() - {"id", "type"})
+
+
+def finish_of(response: Json) -> str:
+    """The status of a response that has ended, and why."""
+    status, details = string(response.get("status")), response.get("incomplete_details")
+    if isinstance(response.get("required_action"), dict):
+        return f"{status}, waits for its calls"
+    reason = string(details.get("reason")) if isinstance(details, dict) else ""
+    if status in ("in_progress", "queued"):
+        return ""
+    return f"{status}: {reason}" if reason else status
+
+
+def call_fields(item: Json) -> tuple[str, str, Any]:
+    """The kind of a call item (``function``, ``custom``, ``shell``, ``web_search``), its name and
+    its arguments; the kind is empty for any other item."""
+    kind, inner = string(item.get("type")), item.get("function")
+    if not kind.endswith("_call"):
+        return "", "", ""
+    fields = item | inner if isinstance(inner, dict) else item
+    if kind in ("function_call", "tool_call"):
+        shown, arguments = "function", fields.get("arguments")
+    elif kind == "custom_tool_call":
+        shown, arguments = "custom", fields.get("input")
+    else:
+        shown, arguments = kind.removesuffix("_call"), None
+    return shown, string(fields.get("name")) or shown, arguments

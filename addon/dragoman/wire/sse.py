@@ -108,10 +108,10 @@ class Frame:
         except NotJson:
             return None
 
-    def readable(self, evidence: Evidence) -> Any:
-        """Its `json`, for repair: on record if it exceeds a bound."""
+    def readable(self, evidence: Evidence | None) -> Any:
+        """Its `json`; on record, if there is one, if it exceeds a bound."""
         value = self.json
-        if self._beyond:
+        if self._beyond and evidence is not None:
             evidence.note("not repaired", f"an event or reply of {self._beyond}")
         return value
 

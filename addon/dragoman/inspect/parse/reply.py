@@ -12,7 +12,7 @@ from ...wire import messages
 from ...wire.errors import ErrorObject, read_error, unlisted
 from ...wire.json_codec import Json, string
 from ...wire.reply_reader import MAX_WHOLE
-from ...wire.responses import is_event
+from ...wire.responses import is_event, is_response
 from ...wire.sse import Document, is_event_stream
 from ...wire.usage import Counts, counts, merged
 from .chat import ChatReader
@@ -48,7 +48,7 @@ def _events_of(body: bytes) -> Iterator[Json]:
     value = unlisted(Document(body).json) if len(body) <= MAX_WHOLE else None
     if not isinstance(value, dict):
         return
-    if value.get("object") == "response" or isinstance(value.get("output"), list):
+    if is_response(value):
         yield {"type": "response.completed", "response": value}
     elif messages.is_message(value):
         yield from messages.events_of(value)

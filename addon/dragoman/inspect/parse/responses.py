@@ -8,8 +8,7 @@ from typing import cast
 from ...responses.envelope import open_sealed
 from ...responses.host_reader import HostReader, HostText, OtherEvent, Place, TextDelta
 from ...wire.json_codec import Json, dumps, string
-from ...wire.reply_reader import call_fields, finish_of
-from ...wire.responses import DELTAS, DONES
+from ...wire.responses import DELTAS, DONES, call_fields, finish_of
 from .values import ParsedCall, ParsedChoice, Prose, ProseKind
 
 _NO_ARGUMENTS = frozenset(

@@ -1,0 +1,145 @@
+"""Reads events of Anthropic's Messages API, or a whole message as the events by which it would be
+streamed: a block is a part with one text, a call, or neither.
+
+A host may number blocks as it likes, leave out where one ends, or where one of text begins; an
+event of another block than the latest says nothing, as for the client that has ended.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..notes import Evidence
+from ..reply.words import (
+    Arguments,
+    CallBegin,
+    Delta,
+    Done,
+    Failed,
+    Finish,
+    Kind,
+    More,
+    Other,
+    Part,
+    PartBegin,
+    PartEnd,
+    Text,
+)
+from ..wire import messages as api
+from ..wire.errors import error_object, read_error, unlisted
+from ..wire.json_codec import Json, dumps, string
+from ..wire.sse import Frame
+
+_KINDS: dict[str, Kind] = {"text": "text", "thinking": "reasoning", api.CALL: "call"}
+_DELTAS = {
+    "text_delta": ("text", "text"),
+    "thinking_delta": ("reasoning", "thinking"),
+    api.ARGUMENTS: ("call", "partial_json"),
+}
+"""The kind of part that a delta of a block continues, and the field of what it has."""
+
+
+class MessagesReader:
+    """Reads one reply.  The `raw` of a word is its event."""
+
+    one_channel = False
+    remembered = 0
+    counted: Json | None = None
+    says_more = False
+
+    def __init__(self, evidence: Evidence | None = None) -> None:
+        self._evidence = evidence
+        self.model = self.id = ""
+        self.value: Any = None
+        self.known = self.ended = False
+        self.begun = False
+        """Whether the message has begun."""
+        self._index = -1
+        self._part = Part("other")
+        """The latest block."""
+
+    def part_of(self, kind: Kind, part: Part) -> Part:
+        return Part(kind, part.choice)
+
+    def more(self, frame: Frame) -> More | None:
+        self.value = event = frame.readable(self._evidence)
+        if not isinstance(event, dict) or event.get("type") != api.BLOCK_DELTA:
+            return None
+        part, delta = self._part, event.get("delta")
+        if not isinstance(delta, dict) or (said := _DELTAS.get(string(delta.get("type")))) is None:
+            return None
+        text = delta.get(said[1])
+        if said[0] != part.kind or not isinstance(text, str) or not text:
+            return None
+        if part.kind == "call" and not self._is_latest(event):
+            return None
+        return part, text
+
+    def delta(self, part: Part, text: str) -> Text | Arguments:
+        return Arguments(part, text, self.value) if part.kind == "call" else Text(part, text)
+
+    def _is_latest(self, event: Json) -> bool:
+        return api.index_of(event) in (None, self._index)
+
+    def read(self, frame: Frame) -> list[Delta]:
+        event = unlisted(self.value)
+        if isinstance(event, dict) and api.is_message(event):
+            self.known = True
+            return [delta for each in api.events_of(event) for delta in self._event(each)]
+        self.known = isinstance(event, dict) and api.is_event(event)
+        if self.known:
+            return self._event(event)
+        if frame.is_error or read_error(event):
+            self.ended = True
+            return [Failed(event, error_object(event))]
+        return [Other(None, event)]
+
+    def _event(self, event: Json) -> list[Delta]:
+        kind = event["type"]
+        if (block := api.block_begun(event)) is not None:
+            return self._begin(event, block)
+        if kind in (api.BLOCK_DELTA, api.BLOCK_STOP):
+            return self._block(event)
+        if kind == api.MESSAGE_START and isinstance(message := event.get("message"), dict):
+            self.begun = True
+            self.model = string(message.get("model")) or self.model
+            self.id = string(message.get("id")) or self.id
+        if kind == api.MESSAGE_DELTA and (reason := api.stop_reason_in(event)):
+            return [Finish(0, reason, event)]
+        if kind == api.MESSAGE_STOP:
+            self.ended = True
+            return [Done(event)]
+        return [Other(None, event)]
+
+    def _begin(self, event: Json, block: Json) -> list[Delta]:
+        """A block begins, perhaps with all that it has."""
+        index, kind = api.index_of(event), string(block.get("type"))
+        self._index = self._index + 1 if index is None else index
+        known = _KINDS.get(kind, "other")
+        self._part = part = Part(known, 0, self._index, begun=block)
+        if known == "call":
+            given = dumps(block["input"]).decode() if block.get("input") else ""
+            name = string(block.get("name"))
+            return [CallBegin(part, string(block.get("id")), name, given, event)]
+        if known == "other":
+            part.type, part.name = kind, string(block.get("name"))
+        text = api.text_in(event)
+        begun: list[Delta] = [PartBegin(part, event)]
+        return [*begun, Text(part, text[1])] if text is not None and text[1] else begun
+
+    def _block(self, event: Json) -> list[Delta]:
+        """More of a block, or its end."""
+        if (text := api.text_in(event)) is not None:
+            kind = _KINDS[text[0]]
+            if self._part.kind != kind:  # without its beginning
+                self._part = Part(kind, 0, self._index)
+            return [Text(self._part, text[1])] if text[1] else []
+        if not self._is_latest(event):
+            return []
+        part = self._part
+        if event["type"] == api.BLOCK_STOP:
+            self._part = Part("other")
+            return [PartEnd(part, raw=event)]
+        if part.kind == "call" and (arguments := api.arguments_in(event)):
+            return [Arguments(part, arguments, event)]
+        return [Other(part, event, ends_text=api.delta_of(event).get("type") == api.SIGNATURE)]
