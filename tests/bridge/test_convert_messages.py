@@ -181,13 +181,12 @@ def test_tools_that_were_loaded_are_last_in_the_order_of_their_references() -> N
     deferred = [tool(name, defer_loading=True) for name in ("Aaa", "Bbb", "Ccc", "Ddd")]
     tools = [*deferred[:2], tool("Edit"), *deferred[2:], tool("Write")]
     made = of_messages(HI, *result("Ccc"), *result("Aaa", "Bbb"), tools=tools)
-    assert [*made.functions] == ["Edit", "Write", "Ccc", "Aaa", "Bbb", "Ddd"]
+    assert [*made.functions] == ["Edit", "Write", "Ddd", "Ccc", "Aaa", "Bbb"]
     assert made.messages[2]["content"] == "Loaded: Ccc"
 
 
 def test_a_tool_that_is_only_named_may_be_called_and_is_not_declared() -> None:
-    told = "Deferred tools are now available via ToolSearch. Load one first:\nCronList\nmcp__a__b\n"
-    told = told.replace("Deferred", "These deferred")
+    told = "These deferred tools are now available via ToolSearch:\nCronList\nmcp__a__b\n"
     body = {"model": "m", "tools": [tool("Bash")]}
     body["messages"] = [HI, {"role": "system", "content": told}]
     conversion, _ = message_conversion(body)

@@ -149,11 +149,12 @@ def _declare_servers(request: RequestObject, declared: set[str], toolbox: Toolbo
 
 def _in_order(tools: list[MessagesTool], request: RequestObject) -> list[MessagesTool]:
     """The tools of the request as they are declared: those that were loaded later last, in the
-    order in which they were.  Claude Code sends all in the order of the alphabet."""
+    order in which they were, those of before a compaction first.  Claude Code sends all in the
+    order of the alphabet."""
     loaded = {name: at for at, name in enumerate(_references(request.get("messages")))}
 
     def place(tool: MessagesTool) -> int:
-        return loaded.get(tool.name, len(loaded)) if tool.is_loaded_later else -1
+        return loaded.get(tool.name, -1) if tool.is_loaded_later else -2
 
     return sorted((tool for tool in tools if tool.kind != "deferred"), key=place)
 

@@ -119,17 +119,18 @@ class MessageReader:
         """What it thought, said and called, in the order of a chat message, which is one."""
         blocks = _blocks(message)
         thoughts = [*filter(None, (block.string("thinking") for block in blocks))]
-        for text in thoughts or [string(message.get(REMEMBERED))]:
-            yield Reasoning(text)
+        for thought in filter(None, thoughts or [string(message.get(REMEMBERED))]):
+            yield Reasoning(thought)
         calls: list[ToolCall] = []
         for block in blocks:
             kind = block.required_string("type")
             if kind == api.CALL:
                 calls.append(self._call(block))
             elif kind == "text":
-                if calls and block.string("text"):
-                    self.evidence.note("moved before the calls", "a text")
-                yield AssistantText(block.required_string("text"))
+                if text := block.required_string("text"):
+                    if calls:
+                        self.evidence.note("moved before the calls", "a text")
+                    yield AssistantText(text)
             elif kind == "redacted_thinking":
                 self.evidence.note("left out", "encrypted thoughts")
             elif kind not in api.TEXTS:
