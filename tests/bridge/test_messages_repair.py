@@ -412,12 +412,12 @@ def test_nothing_waits_but_what_may_be_a_call() -> None:
 def test_a_heartbeat_is_a_ping_after_the_first_event() -> None:
     stage = stage_for(tools_of(REQUEST, "messages"), Policy(), Evidence(), 7)
     pipeline = RepairPipeline(stage, Evidence())
-    assert pipeline.heartbeat == b""
+    assert pipeline.heartbeat() == b""
     first, *rest = [event(each) for each in events([TEXT])]
     pipeline.feed(first)
-    assert pipeline.heartbeat == PING.raw == b'event: ping\ndata: {"type":"ping"}\n\n'
+    assert pipeline.heartbeat() == PING.raw == b'event: ping\ndata: {"type":"ping"}\n\n'
     pipeline.feed(b"".join(rest))
-    assert pipeline.heartbeat == b""
+    assert pipeline.heartbeat() == b""
 
 
 def test_a_reply_that_cannot_break_off_ends_with_an_error_of_this_api() -> None:

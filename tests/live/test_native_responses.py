@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -169,3 +170,24 @@ def test_codex_runs_the_call_and_answers(codex: Codex) -> None:
     assert (command["aggregated_output"], command["exit_code"]) == ("from-the-tool\n", 0)
     assert items[-1]["text"] == "The command printed from-the-tool."
     assert "<|" not in json.dumps(items)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("held_after", [2, 14, 19, 23], ids=["begin", "text", "name", "arguments"])
+def test_codex_waits_for_a_call_that_comes_later_than_its_patience(
+    codex: Codex, held_after: int
+) -> None:
+    """It waits 7 s for an event; nothing comes for 14."""
+    patience = "stream_idle_timeout_ms = 7000\nstream_max_retries = 0\nrequest_max_retries = 0\n"
+    released = threading.Timer(14, lambda: codex.upstream.release("native_codex"))
+    second = threading.Timer(30, lambda: codex.upstream.release("native_codex"))
+    for timer in (released, second):
+        timer.start()
+    try:
+        items = codex.turn(f"native_codex;hold={held_after}", provider=patience)
+    finally:
+        released.cancel()
+        second.cancel()
+    (command,) = [item for item in items if item["type"] == "command_execution"]
+    assert (command["aggregated_output"], command["exit_code"]) == ("from-the-tool\n", 0)
+    assert items[-1]["text"] == "The command printed from-the-tool."

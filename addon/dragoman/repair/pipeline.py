@@ -22,7 +22,6 @@ class RepairStage:
     """The stage that repairs the frames of a stream; this one changes nothing.  That of chat
     completions is `ChatRepair`."""
 
-    @property
     def heartbeat(self) -> Frame:
         """What keeps the client waiting between two frames; it may have no bytes."""
         return HEARTBEAT
@@ -113,12 +112,12 @@ class RepairPipeline:
         self.broken = ""
         """Why the client's reply has to break off, if it does."""
 
-    @property
     def heartbeat(self) -> bytes:
         """What keeps the client waiting now: nothing within an event, or at the end."""
         sent = self._sent
-        ended = self.ended or _is_in_event(sent) or is_done(sent)
-        return self._repair.heartbeat.raw if self._form.is_stream and not ended else b""
+        if not self._form.is_stream or self.ended or _is_in_event(sent) or is_done(sent):
+            return b""
+        return (HEARTBEAT if self._verbatim else self._repair.heartbeat()).raw
 
     @property
     def is_whole(self) -> bool:

@@ -39,6 +39,8 @@ ItemStatus = Literal["completed", "incomplete"]
 
 LARGE = 64 * 1024
 """Bytes of a snapshot that is not repeated whole every few seconds of a silence."""
+WITHOUT_REQUEST: Json = {"tools": [], "instructions": None}
+"""What of the request may be megabytes, in such a snapshot."""
 
 
 class Writer:
@@ -105,8 +107,7 @@ class Writer:
             self._opening_size = sum(len(frame.raw) for frame in self.events.frames)
 
     def heartbeat(self) -> None:
-        """An event without news; none before the start or after the end.  Fields of the request
-        that may be megabytes of tools are not repeated."""
+        """An event without news; none before the start or after the end."""
         if self.ended or not self.started:
             return
         if self._dialect.ping:
@@ -115,7 +116,7 @@ class Writer:
             self.open_part.append("")
         else:
             large = self._opening_size + self.characters > LARGE
-            without: Json = {"tools": [], "instructions": None} if large else {}
+            without = WITHOUT_REQUEST if large else {}
             self.events.add("response.in_progress", response=self.response | without)
 
     def complete(self, usage: Json) -> None:

@@ -120,6 +120,11 @@ class LeakedResponse:
         """The frames that may leave now."""
         return self._writer.events.drain()
 
+    def heartbeat(self) -> Frame | None:
+        """An event without news; None after the last."""
+        self._writer.heartbeat()
+        return next(iter(self.drain()), None)
+
     @property
     def response(self) -> Json:
         """The response, once it has ended."""

@@ -80,7 +80,6 @@ class MessagesRepair(NativeRepair):
         self._wordless = 0
         """Frames in a row that came since the latest block began, while no word of it has."""
 
-    @property
     def heartbeat(self) -> Frame:
         begun = self._reader.message is not None
         return api.PING if begun and not self._ended else Frame(b"")
@@ -160,6 +159,7 @@ class MessagesRepair(NativeRepair):
     def _begin_client(self, _: HostText, __: list[Said]) -> Client:
         return self._message
 
-    def _pass(self, waiting: Waiting) -> None:
+    def _pass(self, waiting: Waiting) -> Frame:
         for said in waiting.said:
             self._message.passed(said)
+        return waiting.frame

@@ -136,8 +136,9 @@ class NativeRepair(RepairStage, ABC):
         """What writes from now on: the first call is in `text`, and the client has not received
         what is `unsent`."""
 
-    def _pass(self, waiting: Waiting) -> None:
-        """This leaves as it came."""
+    def _pass(self, waiting: Waiting) -> Frame:
+        """What leaves for a frame that is not changed by repair."""
+        return waiting.frame
 
     # The interface of `RepairStage`
 
@@ -180,8 +181,8 @@ class NativeRepair(RepairStage, ABC):
 
     def break_off(self) -> list[Frame]:
         """The upstream broke off: what is held is text."""
-        if (unsent := self.unsent()) is not None:
-            return unsent
+        if not self._changed:
+            return [self._pass(waiting) for waiting in self._waiting]
         self._end_all(Scanner.abandon)
         return self._leave(last=True)
 
@@ -336,10 +337,8 @@ class NativeRepair(RepairStage, ABC):
             if last or not waiting.lasts:
                 count = number
         leaving = [self._waiting.popleft() for _ in range(count)]
-        for waiting in leaving:
-            self._bytes -= len(waiting.frame.raw)
-            self._pass(waiting)
-        return [waiting.frame for waiting in leaving]
+        self._bytes -= sum(len(waiting.frame.raw) for waiting in leaving)
+        return [self._pass(waiting) for waiting in leaving]
 
     def _take_over(self, text: HostText, pieces: list[ScanEvent]) -> None:
         """The first call has leaked: from now on the client's writer writes; of this `text` these

@@ -13,7 +13,8 @@ from ...responses.event_writer import ItemStatus, Writer
 from ...responses.host_reader import HOLDERS, HostText
 from ...responses.open_part import OpenPart
 from ...responses.output_items import StreamedPart
-from ...wire.json_codec import Json, objects, string
+from ...responses.passed_events import without_news
+from ...wire.json_codec import Json, dumps, objects, string
 
 _OWN = frozenset({"id", "type", "status"})
 """Fields of an item that the writer has set."""
@@ -30,6 +31,9 @@ class NativeWriter(Writer):
         self._id += "_repaired"  # so that no id of ours is one of the host's
         self.events.number = number
         self.started = True
+        self._opening_size = len(dumps(response))
+        self._copied_delta: Json | None = None
+        """The latest event of an item that is copied, if that was a delta."""
 
     @property
     def output(self) -> list[Json]:
@@ -102,12 +106,21 @@ class NativeWriter(Writer):
 
     def end_copy(self, index: int, item: Json) -> None:
         self._output[index] = item
+        self._copied_delta = None
         self.events.add("response.output_item.done", output_index=index, item=item)
 
     def copy_event(self, event: Json, **more: object) -> None:
         """Any other event, with more fields."""
         fields = {name: event[name] for name in event if name not in ("type", "sequence_number")}
         self.events.add(event["type"], **fields | more)
+        is_delta = isinstance(event.get("delta"), str)
+        self._copied_delta = {**event, **more} if is_delta else None
+
+    def heartbeat(self) -> None:
+        if self.open_part is None and self._copied_delta is not None:
+            self.copy_event(without_news(self._copied_delta))
+        else:
+            super().heartbeat()
 
     def end_as(self, event: Json, response: Json | None) -> None:
         """The terminal event; what is open is left unless it was closed."""

@@ -15,9 +15,10 @@ from ...repair.formats.json_alone import JSON_ALONE
 from ...repair.policy import Policy
 from ...repair.scanner import Scanner
 from ...responses.host_reader import ANNOTATION, HostReader, HostText, Said
+from ...responses.passed_events import PassedEvents
 from ...wire.json_codec import Json, dumps, objects, string
 from ...wire.responses import DELTAS, TERMINALS
-from ...wire.sse import Document, Frame
+from ...wire.sse import HEARTBEAT, Document, Frame
 from .leaked_response import LeakedResponse
 from .native_repair import Client, End, NativeRepair, ScannedText, Waiting
 from .request_tools import RequestTools
@@ -32,6 +33,15 @@ class ResponsesRepair(NativeRepair):
         self._formats = policy.formats.active(tools.declared.model)
         self._model: str | None = None
         """What the reply calls its model; None while no text has come."""
+        self._passed = PassedEvents()
+
+    def heartbeat(self) -> Frame:
+        """An event, as clients do not count comments; a comment before the first and after the
+        last, and where the rest is not read."""
+        if self._ended or self._gave_up or self._reader.response is None:
+            return HEARTBEAT
+        writer = self._client if isinstance(self._client, LeakedResponse) else self._passed
+        return writer.heartbeat() or HEARTBEAT
 
     def document(self, body: bytes) -> bytes:
         """It is read as the event that ends its stream."""
@@ -93,4 +103,12 @@ class ResponsesRepair(NativeRepair):
         numbers = [(waiting.event or {}).get("sequence_number") for waiting in self._waiting]
         number = next((number for number in numbers if type(number) is int), 0)
         made = self._reader, text, unsent, self._tools, self._evidence
+        number += self._passed.heartbeats
         return LeakedResponse(*made, number=number, now=self._now, streams=self._streams)
+
+    def _pass(self, waiting: Waiting) -> Frame:
+        frame, event = waiting.frame, waiting.event
+        if event is None:
+            return frame
+        self._passed.add(event, self._reader.index_of(event))
+        return self._passed.renumbered(frame, event)

@@ -374,7 +374,11 @@ class RepairStream(LiveStream):
 
     def heartbeat(self) -> bytes:
         """Sent between two events: clients ignore it."""
-        return self._recorded(self._pipeline.heartbeat)
+        try:
+            sent = self._pipeline.heartbeat()
+        except Exception:
+            sent = self._fall_back()
+        return self._recorded(self._named(sent))
 
     def break_off(self, error: str) -> bytes:
         if self._pipeline.ended:
