@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 MAX_FENCE_LINES = 4096
 """Lines of one text that open a fence, or may; after so many, all that comes counts as code."""
@@ -93,6 +93,9 @@ class Fence:
     """Columns before it, after the last ``>``."""
     depth: int = 0
     """How many ``>`` are before it."""
+    of_call: bool = False
+    """Whether the header of a call opened it that is text: ``<``, with which tokens of the call
+    begin, may follow the run that closes it."""
 
     @classmethod
     def at(cls, run: str, before: str) -> Fence:
@@ -208,6 +211,15 @@ class MarkdownCode:
         fences = _after_line(self._fences, self._line, ended=False)
         self.feed(text)
         self._fences, self._line = fences, _FENCE.sub("", self._line)
+
+    def end_header(self, before: MarkdownCode) -> None:
+        """What was fed since `before` is the header of a call that is text: a fence that began in
+        it is the call's."""
+        may_open, opens = (
+            replace(new, of_call=True) if new and not old else new
+            for old, new in zip(before._fences, self._fences, strict=True)
+        )
+        self._fences = may_open, opens
 
     def is_open(self) -> bool:
         """Whether code is open here for certain."""
@@ -326,8 +338,11 @@ def _opened(line: str, *, ended: bool) -> _Fences:
 
 def _closes(line: str, fence: Fence) -> bool:
     """Whether a line, so far, closes this fence."""
-    found = _CLOSES.fullmatch(line)
+    found = _CLOSES.match(line)
     if found is None or not found[2].startswith(fence.run):
+        return False
+    follows = line[found.end() :]
+    if follows and not (fence.of_call and follows.startswith("<")):
         return False
     run = Fence.at(found[2], found[1])
     return run.indent <= max(_MAX_INDENT, fence.indent) and run.depth <= fence.depth

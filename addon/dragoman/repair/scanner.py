@@ -20,6 +20,8 @@ text before its argument marker came.
 
 from __future__ import annotations
 
+from copy import copy
+
 from ..notes import QUOTED
 from .call_reader import CANDIDATE_LIMIT, HELD_LIMIT, TOO_LONG, CallReader, Candidate, Outcome
 from .call_rule import Rules
@@ -259,7 +261,10 @@ class Scanner:
         text.buffer = "".join(candidate.raw)
         size = len(text.buffer) - len(rest)
         near = text.buffer[: size + _SEEN_AFTER]
+        code = copy(self._state.code)
         text.release(size, size if candidate.calls else 0)
+        if not (candidate.calls or candidate.alone):
+            self._state.code.end_header(code)
         if calls.damaged is not None:
             cut = ", cut off" if calls.damaged.cut else ""
             self._state.add(LeftAsText("damaged call", f"of {calls.damaged.name}{cut}"))

@@ -42,6 +42,14 @@ TABLE = {
     "a stray token": (f"So {CSE} it is.", "So  it is."),
     "in code": (f"`{CSB}` and\n```\n{CSB}{V31}{CSE}\n```\n", "="),
     "a token in prose": (f"The token {CSB} begins them.", "="),
+    "an undeclared tool in a fence, then a declared one": (
+        f"{CSB}{R1.replace('bash', 'rm')}\n{R1}{CSE}",
+        f"{CSB}{R1.replace('bash', 'rm')}\n{MEANT}",
+    ),
+    "an undeclared tool in a fence, then a fence": (
+        f"{CSB}{R1.replace('bash', 'rm')}{CSE}\n```\n{CSB}{R1}{CSE}\n```\n",
+        "=",
+    ),
     "an undeclared tool": (f"{CSB}{CB}rm{SEP}{LS}{CE}{CSE} x", "="),
 }
 

@@ -58,6 +58,30 @@ TABLE: dict[str, tuple[str, str | None]] = {
     "a header after it, then text": (f"{CALL}{HEAD}<|end|>Done.", f"{MEANT}Done."),
     "another message after it": (f"{CALL}<|start|>user<|message|>Hi", None),
     "prose about it after it": (f"{CALL}The token <|channel|> names it.", None),
+    "a header after it, and half of one": (f"{CALL}{HEAD}<|chan", MEANT),
+    "words of channels around headers after it": (
+        f"{CALL}commentary{HEAD}<|channel|>commentary",
+        MEANT,
+    ),
+    "many headers after it": (
+        f"{CALL}commentary" + "<|channel|>commentary to=functions.readfile" * 40,
+        MEANT,
+    ),
+    "many headers after it, then a call": (
+        f"{CALL}{'<|channel|>commentary ' * 5}{CALL} Done.",
+        f"{MEANT}{MEANT} Done.",
+    ),
+    "a word of channels after it, then a call": (f"{CALL}commentary{CALL}", MEANT * 2),
+    "a word of channels after it": (f"{CALL}commentary", MEANT),
+    "the word in an answer": (f"{CALL}commentary of mine", f"{MEANT}commentary of mine"),
+    "the word before text": (f"{CALL}commentary{HEAD} is it", f"{MEANT}commentary{HEAD} is it"),
+    "a recipient alone, and no JSON": (
+        "<|start|>assistant to=bash<|message|><atem:function_calls>ls</atem:function_calls><|eom|>",
+        "=",
+    ),
+    "a recipient alone, and nothing": ("<|start|>assistant to=bash<|message|>", "="),
+    "a recipient alone, and JSON": (f"<|start|>assistant to=bash<|message|>\n{LS}<|call|>", MEANT),
+    "a recipient and a type": (f"<|start|>assistant to=bash code<|message|>{LS}", MEANT),
     "cut off": (f"{CALL[:-12]}", '[bash {"command":"…]'),
     "stray tokens": ("So<|end|> it <|constrain|>is.<|return|>", "So it is."),
     "a user's message": ("<|start|>user<|message|>Hi", "="),
@@ -75,7 +99,8 @@ def test_what_a_text_says_however_it_is_cut(text: str, wanted: str | None) -> No
 
 
 def test_a_turn_ends_as_the_host_says_though_a_header_is_repeated() -> None:
-    for junk in (f"<|start|>assistant{HEAD}", WORDS, HEAD * 2):
+    repeated = "commentary<|channel|>commentary to=functions.readfile" * 300
+    for junk in (f"<|start|>assistant{HEAD}", WORDS, HEAD * 2, repeated, f"commentary{HEAD}"):
         for pieces in ([CALL + junk], list(CALL + junk)):
             out = streamed(pieces, HARMONY)
             assert (out.content, len(out.calls), out.finish) == ("", 1, ["tool_calls"])

@@ -7,11 +7,13 @@
     <|channel|>analysis<|message|>thoughts<|end|>
     <|channel|>final<|message|>the answer<|return|>
 
-A header with a recipient is that of a call; one of the channel ``analysis`` that of thoughts.
-One of ``commentary`` before a JSON object is that of a call without a name, if one tool declares
-what is in it.  Any other is dropped, and what follows is text.  The tokens that end a message are
-stop tokens, which hosts leave out; where they leak they are dropped.  So are headers without a
-message after a call, which models repeat.
+A header with a recipient is that of a call if it has a channel or a type as well, or a JSON object
+follows: Muse writes ``<|start|>assistant to=NAME<|message|>`` before calls of its own.  One of the
+channel ``analysis`` is that of thoughts; one of ``commentary`` before a JSON object that of a call
+without a name, if one tool declares what is in it.  Any other is dropped, and what follows is text.
+The tokens that end a message are stop tokens, which hosts leave out; where they leak they are
+dropped.  So are headers without a message after a call, which models repeat, and words of channels
+before them.
 """
 
 from __future__ import annotations
@@ -36,13 +38,16 @@ _OVER = marker_set((*_BEGIN, *_END))
 _END_TOKEN = re.compile(rf"\s*(?:{marker_set(_END).expression})")
 _HEADER_ENDS = re.compile(rf"<\|message\|>|\{{|<\|start\|>|{marker_set(_END).expression}")
 _LONGEST = max(map(len, _TOKENS))
+_CHANNELS = ("analysis", "commentary", "final")
+_WORD_BEFORE = rf"(?:(?:{'|'.join(_CHANNELS)}|assistant)\s*(?=<\|(?:start|channel)\|>))?"
+"""What may precede a header that is repeated."""
 _HEADER = re.compile(
-    r"(?:<\|start\|>\s*assistant\b)?"
-    rf"(?:\s*(?:(?P<to>to=)(?:functions\.)?+(?P<name>{WORD})?+|<\|constrain\|>|json|code"
+    rf"{_WORD_BEFORE}(?:<\|start\|>\s*assistant\b)?"
+    rf"(?:\s*(?:(?P<to>to=)(?:functions\.)?+(?P<name>{WORD})?+|(?P<type><\|constrain\|>|json|code)"
     r"|<\|channel\|>\s*(?P<channel>analysis|commentary|final)\b))*\s*"
 )
 _HEADER_SO_FAR = re.compile(
-    rf"(?:<\|start\|>\s*(?:assistant\b|(?:{begun('assistant')})?\Z))?"
+    rf"{_WORD_BEFORE}(?:<\|start\|>\s*(?:assistant\b|(?:{begun('assistant')})?\Z))?"
     rf"(?:\s*(?:to=(?:{WORD})?+|<\|constrain\|>|json|code"
     r"|<\|channel\|>\s*(?:analysis|commentary|final)\b))*\s*"
     rf"(?:{begun('to=')}|{begun('json')}|{begun('code')}"
@@ -50,8 +55,19 @@ _HEADER_SO_FAR = re.compile(
 )
 """The start of one; a token that is cut is not part of it."""
 _CONTENT_TYPE = re.compile(r"(?:json|code)\Z")
-_NEXT = HeaderPattern.of((r"\s*+", (*_BEGIN, _WORDS)), (r"\s*+", _END, "(?!)"))
+_NEXT = HeaderPattern.of(
+    (r"\s*+", (*_BEGIN, _WORDS)),
+    (r"\s*+", (*_CHANNELS, "assistant"), r"\s*+", _BEGIN),
+    (r"\s*+", _END, "(?!)"),
+)
 """What follows a call if a header does; while half a token follows, that is open."""
+_CHANNEL = rf"<\|channel\|>\s*(?:{'|'.join(_CHANNELS)})\b(?:\s*to={WORD})?\s*"
+_REPEATED = re.compile(
+    rf"{_WORD_BEFORE}(?:<\|start\|>\s*assistant\s*)?{_CHANNEL}(?={_CHANNEL}{_CHANNEL})"
+)
+"""A header before two others; a channel may come twice in one."""
+_HALF_HEADER = re.compile(rf"\s*(?:<\||(?:{'|'.join(_CHANNELS)})\b)")
+"""What is no text where it ends one after a call."""
 _NOT_BLANK = re.compile(r"\S")
 
 
@@ -68,12 +84,16 @@ class HarmonyParser(LeakParser):
         """Characters of the header that only begin it."""
         self._called = False
         """Whether a call came before the header."""
+        self._repeats = False
+        """Whether a header repeated that of this call."""
 
     @property
     def in_header(self) -> bool:
         return self._in_head and not self._called
 
     def _read_header(self) -> bool:
+        if self._called and (repeated := self._repeated_header()):
+            return self._drop_header(repeated)
         limit = self._at + HEADER_LIMIT + _LONGEST
         end = _HEADER_ENDS.search(self._buffer, self._at + self._searched, limit)
         unfinished = 0 if end else _MARKERS.unfinished(self._buffer[self._at + self._searched :])
@@ -82,7 +102,8 @@ class HarmonyParser(LeakParser):
             return self._no_header()
         literal = self._before + self._buffer[self._at : self._at + size]
         if end is None:
-            may_be = literal.count("<|channel|>") <= 2 and _HEADER_SO_FAR.fullmatch(literal)
+            few = self._called or literal.count("<|channel|>") <= 2
+            may_be = few and _HEADER_SO_FAR.fullmatch(literal)
             return not may_be and self._no_header()
         found = _HEADER.fullmatch(literal)
         if found is None:
@@ -91,6 +112,12 @@ class HarmonyParser(LeakParser):
             return self._drop_header(end.start()) if self._called else self._no_header()
         if not found["to"]:
             return self._read_other_header(found, end)
+        if end[0] == "<|message|>" and not (found["channel"] or found["type"]):
+            first = _NOT_BLANK.search(self._buffer, end.end())
+            if first is None and not self._ended:
+                return False
+            if first is None or first[0] != "{":
+                return self._no_header()
         header = Header(self._declared(found["name"]), literal, form="recipient")
         return self._begin_call(header, end.start() if end[0] == "{" else end.end())
 
@@ -103,9 +130,18 @@ class HarmonyParser(LeakParser):
         """What follows is no header: after a call, text that is read anew."""
         return self._leave(self._at) if self._called else self._refuse()
 
+    def _repeated_header(self) -> int:
+        """Where a header that repeats that of the call before it ends; 0 if there is none."""
+        head = self._buffer[self._at : self._at + HEADER_LIMIT + _LONGEST]
+        found = _REPEATED.match(f"{self._before}{head}")
+        return self._at + found.end() - len(self._before) if found else 0
+
     def _drop_header(self, end: int) -> bool:
-        """A header that repeats that of the call before it."""
-        self._events.append(Dropped("repeated header"))
+        """A header that repeats that of the call before it; some models do nothing else until
+        their limit, so only the first of them counts."""
+        if not self._repeats:
+            self._events.append(Dropped("repeated header"))
+        self._repeats = True
         self._at = end
         self._in_head = False
         self._read = type(self)._read_after
@@ -131,7 +167,7 @@ class HarmonyParser(LeakParser):
         return True
 
     def _begin_call(self, header: Header, at: int) -> bool:
-        self._called = True
+        self._called, self._repeats = True, False
         return self._start_call(header, JsonArguments(_MARKERS, _STRAYS), at)
 
     def _read_thoughts(self) -> bool:
@@ -148,10 +184,12 @@ class HarmonyParser(LeakParser):
             return self._leave(self._at)
         follows = _NEXT.header_at(self._buffer, self._at)
         if isinstance(follows, bool):
+            if follows and self._ended and _HALF_HEADER.match(self._buffer, self._at):
+                self._drop_header(len(self._buffer))
             return (self._ended or not follows) and self._leave(self._at)
         begin = follows[0].lstrip()
         self._at, self._searched = follows.end() - len(begin), len(begin)
-        self._before = "" if begin in _BEGIN else "<|channel|>"
+        self._before = "<|channel|>" if begin == _WORDS else ""
         self._in_head = True
         self._read = type(self)._read_header
         return True
