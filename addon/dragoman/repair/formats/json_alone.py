@@ -11,6 +11,7 @@ import re
 from ...wire.json_codec import Json, loads
 from ...wire.json_schema import TYPES
 from ..events import Arguments
+from ..schema import properties
 from .json_calls import JsonCallsParser
 from .marker_set import BLANKS, MarkerPattern, marker_set, so_far, spelled
 from .protocol import LeakFormat, MarkerMatch
@@ -53,7 +54,15 @@ class JsonAloneParser(JsonCallsParser):
         if self._tools.refuses(self._name, arguments):
             return False
         members = loads(arguments) if arguments else {}
-        return not _is_schema(members) or bool(members.keys() & self._declared(self._name))
+        if not members or members.keys() & self._declared(self._name):
+            return True
+        return self._is_open(self._name) and not _is_schema(members)
+
+    def _is_open(self, name: str) -> bool:
+        """Whether this tool means to take arguments that it does not list."""
+        schema = self._tools.schema_of(name)
+        listed = properties(schema)
+        return not listed or (isinstance(schema, dict) and bool(schema.get("additionalProperties")))
 
 
 def _is_schema(members: Json) -> bool:
