@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from fixtures.server import Upstream
+from tests.live.claude_code import CLAUDE, CLAUDE_BEFORE, Claude
+from tests.live.clients import need
 from tests.live.mitmdump import Mitmdump
 from tests.live.responses import Bridge
 from tests.live.unknown_host import Host, UnknownHosts
@@ -38,3 +42,17 @@ def host(unknown: UnknownHosts, mitmdump: GetMitmdump) -> Host:
     """One of which nothing is known yet."""
     proxy = mitmdump("--mode", f"reverse:{unknown.url}")
     return Host(unknown, proxy, proxy.url)
+
+
+@pytest.fixture(params=[CLAUDE, CLAUDE_BEFORE], ids=["newest", "before"])
+def claude(
+    request: pytest.FixtureRequest,
+    tls_upstream: Upstream,
+    rerouted: Callable[..., Mitmdump],
+    tmp_path: Path,
+) -> Claude:
+    program = next(request.param.glob("claude-code-*/claude"), request.param / "claude-code-*")
+    need(program, "install npm, then `make test-clients` sets up Claude Code")
+    (tmp_path / "work").mkdir()
+    key = re.sub(r"\W", "", request.node.name)
+    return Claude(tls_upstream, rerouted(tls_upstream), tmp_path, key, program)

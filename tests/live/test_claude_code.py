@@ -8,73 +8,22 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fixtures.server import Reply, Upstream
+from fixtures.server import Reply
 from fixtures.wire import Request
 from tests.bridge.messages_streams import Block, document, event, pieces, stream
-from tests.live.clients import HEAVY, SCRIPTS, need, run_agent
-from tests.live.mitmdump import Mitmdump
+from tests.live.claude_code import TEA, Claude, bash, newest
 from tests.live.test_repeated_calls import k2
 from tests.repair.formats.test_tagged_call import WRITERS, text_of
 
-CLAUDE = HEAVY / "@anthropic-ai"
-CLAUDE_BEFORE = HEAVY / "claude-code-before" / "node_modules" / "@anthropic-ai"
-"""Where its builds for platforms are; of today, and of May 2026."""
-FLAGS = ("--dangerously-skip-permissions", "--output-format", "json")
-SERVER = {"command": sys.executable, "args": [str(SCRIPTS / "mcp_server.py")]}
-TEA = ("--strict-mcp-config", "--mcp-config", json.dumps({"mcpServers": {"tea": SERVER}}))
 ANSWER: list[Block] = [("text", ["All is ", "well."])]
 _numbers = itertools.count()
 
 pytestmark = pytest.mark.heavy
-
-
-@dataclass(frozen=True, slots=True)
-class Claude:
-    """Claude Code in a home and a working folder of its own."""
-
-    upstream: Upstream
-    proxy: Mitmdump
-    folder: Path
-    key: str
-    """By which the upstream tells this test's requests from others'."""
-    program: Path
-
-    def answer(self, *arguments: str, options: str = "", model: str = "kimi-k2.5") -> str:
-        """What it says at the end of a prompt."""
-        environment = self.proxy.client_environment() | {
-            "HOME": str(self.folder),
-            "CLAUDE_CONFIG_DIR": str(self.folder / "configuration"),
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "IS_SANDBOX": "1",
-            "ANTHROPIC_BASE_URL": f"https://kimi.test/claude;cut=event;key={self.key}{options}",
-            "ANTHROPIC_AUTH_TOKEN": "sk-test",
-            "ANTHROPIC_MODEL": model,
-        }
-        command = [self.program, "-p", "Do it.", *FLAGS, *arguments]
-        done = run_agent(command, environment, self.folder / "work")
-        assert done.returncode == 0, done.stdout + done.stderr
-        return str(json.loads(done.stdout)["result"])
-
-    def talks_to(self, host: Callable[[Request], Reply]) -> None:
-        self.upstream.replies["claude/v1/messages"] = host
-
-    @property
-    def requests(self) -> list[Request]:
-        return self.upstream.requests_of("claude", self.key)
-
-    @property
-    def ran(self) -> list[str]:
-        """What the commands wrote that it ran."""
-        path = self.folder / "work" / "ran"
-        return path.read_text().splitlines() if path.exists() else []
 
 
 def host(*turns: Sequence[Block], stop: str = "end_turn") -> Callable[[Request], Reply]:
@@ -98,27 +47,6 @@ def calls_in(request: Request, kind: str = "tool_use") -> list[list[dict[str, An
     contents = [m["content"] for m in request.json["messages"] if isinstance(m["content"], list)]
     found = [[block for block in content if block["type"] == kind] for content in contents]
     return [blocks for blocks in found if blocks]
-
-
-@pytest.fixture(params=[CLAUDE, CLAUDE_BEFORE], ids=["newest", "before"])
-def claude(
-    request: pytest.FixtureRequest,
-    tls_upstream: Upstream,
-    rerouted: Callable[..., Mitmdump],
-    tmp_path: Path,
-) -> Claude:
-    program = next(request.param.glob("claude-code-*/claude"), request.param / "claude-code-*")
-    need(program, "install npm, then `make test-clients` sets up Claude Code")
-    (tmp_path / "work").mkdir()
-    key = re.sub(r"\W", "", request.node.name)
-    return Claude(tls_upstream, rerouted(tls_upstream), tmp_path, key, program)
-
-
-newest = pytest.mark.parametrize("claude", [CLAUDE], indirect=True)
-
-
-def bash(said: str) -> dict[str, Any]:
-    return {"command": f"echo {said} >> ran", "description": "Says it"}
 
 
 def called(name: str, **arguments: Any) -> Block:

@@ -10,7 +10,7 @@ import zlib
 import pytest
 from mitmproxy import http
 
-from dragoman.proxy.body_clues import SMALL, asks_for_a_response, names_something
+from dragoman.proxy.body_clues import SMALL, asks_for_a_turn, names_something
 from dragoman.wire.request_bounds import MAX_BODY
 
 JSON = "application/json"
@@ -75,7 +75,7 @@ def asks(body: bytes, encoding: str = "identity") -> bool:
     request = http.Request.make("POST", "http://host/v1/responses")
     request.headers["content-encoding"] = encoding
     request.raw_content = body
-    return asyncio.run(asks_for_a_response(request))
+    return asyncio.run(asks_for_a_turn(request))
 
 
 def test_a_request_whose_checksum_is_missing_asks() -> None:
@@ -110,7 +110,7 @@ FILLED = "x y" * SMALL
     ],
 )
 @pytest.mark.parametrize("encoding", ["identity", "deflate"])
-def test_what_asks_for_a_response(value: object, encoding: str, expected: bool) -> None:
+def test_what_asks_for_a_turn(value: object, encoding: str, expected: bool) -> None:
     body = json.dumps(value, indent=1).encode()
     assert asks(zlib.compress(body) if encoding == "deflate" else body, encoding) is expected
 

@@ -49,7 +49,10 @@ def test_what_a_request_is_for(request_: str, route: Route) -> None:
     [
         ("POST /v1/messages", Route("messages", "/v1")),
         ("POST /api/anthropic/v1/messages/?beta=true", Route("messages", "/api/anthropic/v1")),
-        ("POST /v1/messages/count_tokens", Route("", "/v1/messages/count_tokens")),
+        ("POST /v1/messages/count_tokens?beta=true", Route("count_tokens", "/v1")),
+        ("GET /gateway/v1/models?limit=1000", Route("models", "/gateway/v1")),
+        ("POST /v1/models", Route("", "/v1/models")),
+        ("GET /v1/models/kimi-k2.5", Route("", "/v1/models/kimi-k2.5")),
         ("GET /v1/messages", Route("", "/v1/messages")),
         ("POST /messages", Route("", "/messages")),
     ],

@@ -14,7 +14,7 @@ from ..responses.event_writer import Writer
 from ..responses.response_object import snapshot
 from ..wire.chat_calls import Call
 from ..wire.chat_end import Finish
-from ..wire.errors import ErrorObject
+from ..wire.errors import OPENAI, ErrorForm, ErrorObject
 from ..wire.json_codec import Json
 from ..wire.usage import Counts, usage
 from .reply.call_emitter import CallEmitter
@@ -43,6 +43,8 @@ def responses_reply(
 class ResponseWriter(Writer):
     """Writes what a reply says, in order; a call as an item of its tool's kind."""
 
+    errors: ErrorForm = OPENAI
+
     def __init__(
         self,
         response: Json,
@@ -64,6 +66,9 @@ class ResponseWriter(Writer):
     @property
     def seeks_summary(self) -> bool:
         return self._summary is not None and not "".join(self._summary).strip()
+
+    def open(self) -> None:
+        self.start()
 
     def say(self, delta: Delta) -> None:
         emitter = self._emitter
@@ -102,8 +107,10 @@ class ResponseWriter(Writer):
         tool = tool or Tool("function", name)
         self._emitter = CallEmitter(Call(id=call.id, name=name), tool, self)
 
-    def fault(self, lack_value: Sequence[str]) -> str:
+    def fault(self, finish: Finish, lack_value: Sequence[str], *, answered: bool) -> str:  # noqa: ARG002
         """Clients run the input of a custom tool as it is, so it must have an end."""
+        if finish != "completed":
+            return ""
         tools = map(self._tools.find, lack_value)
         half = any(tool is not None and tool.kind == "custom" for tool in tools)
         if half or (self._emitter is not None and self._emitter.half_input):

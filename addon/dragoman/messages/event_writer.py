@@ -19,9 +19,11 @@ from ..wire.sse import Frame
 
 
 class MessageWriter:
-    """Writes one message from a block on, as `frames`."""
+    """Writes one message from its start or from a block on, as `frames`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, signature: str = "") -> None:
+        """`signature`: of thoughts; empty if the host signs them."""
+        self._signature = signature
         self.index = -1
         """That of the last block."""
         self.kind = ""
@@ -43,6 +45,10 @@ class MessageWriter:
             begun = {"signature": ""} if kind == "thinking" else {}
             self.begin({"type": kind, kind: "", **begun})
         self.delta({"type": f"{kind}_delta", kind: text})
+
+    def start(self, message: Json) -> None:
+        """The beginning of the message; its blocks follow."""
+        self._write({"type": api.MESSAGE_START, "message": message})
 
     def begin(self, block: Json) -> None:
         """A block begins.  The input of a call is sent as a delta, if no other comes."""
@@ -73,6 +79,8 @@ class MessageWriter:
         elif self.kind and not cut:
             if self._call is not None:
                 self.arguments(dumps(self._call.get("input") or {}).decode())
+            if self.kind == "thinking" and self._signature:
+                self.delta({"type": api.SIGNATURE, "signature": self._signature})
             self._write({"type": api.BLOCK_STOP, "index": self.index})
         self.kind, self._call = "", None
 

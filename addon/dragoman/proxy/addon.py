@@ -23,8 +23,9 @@ from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 from .. import __version__
 from ..inspect.outcome import REFUSED, Ending, Outcome
 from . import error_responses, options
-from .chat_only_hosts import Hosts
+from .chat_only_hosts import Hosts, name_of_api
 from .decision import OWN_HEADERS, Decisions
+from .flows import messages_endpoints
 from .flows.bridge_reply import BridgeReplies
 from .flows.bridge_request import BRIDGED, STORE, BridgeRequests
 from .flows.cure_flow import CureFlow
@@ -173,6 +174,11 @@ class Dragoman:
             return
         if decision.way == "bridge":
             await self._requests.send(flow, decision, settings)
+        elif decision.way == "count":
+            flow.response = await messages_endpoints.count_tokens(flow)
+            flow.comment = flow.comment or str(Outcome("answered", "tokens estimated"))
+        elif decision.way == "list":
+            messages_endpoints.ask_for_models(flow.request, route)
         elif decision.way == "answer":
             flow.response = await self._endpoints.answer(flow, route)
             ending: Ending = "answered" if flow.response.status_code < 400 else "failed"
@@ -194,7 +200,8 @@ class Dragoman:
     def reads_request_whole(self, flow: http.HTTPFlow) -> bool:
         """See `Interpreter`, as for all methods here that are no hooks of mitmproxy's."""
         decision = self._decisions.from_head(flow)
-        ours = decision.way != "send" or decision.unsure or decision.cured
+        counts = decision.route.api == "count_tokens"
+        ours = decision.way != "send" or decision.unsure or decision.cured or counts
         return ours or self._repair.is_wanted(flow, self._decisions.settings)
 
     # The response
@@ -253,8 +260,14 @@ class Dragoman:
             if self._repair.is_possible(flow, settings):
                 self._monitor.check_stream(flow, response)
         elif self._decisions.at_missing(flow, response):
-            logger.info("%s: no Responses API; bridged from now on", name_of(flow))
-            flow.comment = flow.comment or "no Responses API; bridged from now on"
+            api = name_of_api(route_of(flow.request))
+            logger.info("%s: no %s API; bridged from now on", name_of(flow), api)
+            flow.comment = flow.comment or f"no {api} API; bridged from now on"
+        elif self._decisions.lacks_count(flow, response):
+            flow.response = await messages_endpoints.count_tokens(flow)
+        elif self._decisions.gives_models(flow, response):
+            bridged = self._decisions.of(flow).way == "list"
+            messages_endpoints.answer_models(flow, response, bridged=bridged)
         elif self._decisions.refuses_upgrade(flow, response):
             self._monitor.of(flow, "watch").evidence.note(REFUSED, "a WebSocket")
             flow.response = error_responses.no_upgrade()
@@ -277,6 +290,8 @@ class Dragoman:
             return response is not None
         decisions = self._decisions
         refused = decisions.missing_decides(flow, response)
+        refused = refused or decisions.lacks_count(flow, response)
+        refused = refused or decisions.gives_models(flow, response)
         collected = self._repair.is_collected(flow, decisions.settings)
         collected = collected or self._repair.may_reword(flow, decisions.settings)
         return refused or decisions.refuses_upgrade(flow, response) or collected
@@ -291,14 +306,14 @@ class Dragoman:
 
     def give_up_whole(self, flow: http.HTTPFlow) -> None:
         if flow in self._bridged:
-            self._bridged.pop(flow, None)
+            bridged = self._bridged.pop(flow)
             logger.error("%s: the upstream's answer is too large", name_of(flow))
             self._monitor.of(flow, "bridge").evidence.note("failed", "the answer is too large")
-            flow.response = error_responses.too_large()
+            flow.response = error_responses.too_large(bridged.errors)
         elif flow.response is not None:
             self._repair.pass_unread(flow, flow.response)
 
     def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response:
-        self._bridged.pop(flow, None)
-        messages = route_of(flow.request).api == "messages"
-        return error_responses.unreachable(error, messages=messages)
+        bridged = self._bridged.pop(flow, None)
+        errors = bridged.errors if bridged else error_responses.errors_for(route_of(flow.request))
+        return error_responses.unreachable(error, errors)

@@ -26,9 +26,9 @@ _SOMETHING = re.compile(
 )
 
 
-async def asks_for_a_response(request: http.Request) -> bool:
-    """Whether the body is that of the Responses API: other things have such paths too.  An empty
-    object is: with it clients find out what a host has."""
+async def asks_for_a_turn(request: http.Request) -> bool:
+    """Whether the body is that of the Responses or the Messages API: other things have such paths
+    too.  An empty object is: with it clients find out what a host has."""
     try:
         body = await request_body(request)
         if len(body) > SMALL:

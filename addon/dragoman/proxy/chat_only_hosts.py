@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,7 +22,7 @@ from mitmproxy import http
 from ..stored.save_context import hash_of
 from ..stored.store import StoreError
 from ..wire.errors import Refused
-from .body_clues import asks_for_a_response
+from .body_clues import asks_for_a_turn
 from .http_headers import media_type
 from .observe.commands import as_table, typed_command
 from .response_owner import asker_of
@@ -72,19 +73,28 @@ KNOWN = (
 """Hosts of Kimi and other open models that offer no Responses API."""
 _NATIVE = ("openai.com", "chatgpt.com", "azure.com", "azure.us", "azure.cn")
 """OpenAI's and Azure's domains: nothing is learned of them."""
+KNOWN_FOR_MESSAGES = (
+    "api.cerebras.ai",
+    "api.groq.com",
+    "api.mistral.ai",
+    "api.together.xyz",
+    "integrate.api.nvidia.com",
+)
+"""Hosts whose documentation names no Messages API; many of those above have one."""
+_NATIVE_FOR_MESSAGES = ("anthropic.com", "claude.com")
 
-FOUND_OUT = "its host was found to have no Responses API"
-"""Why such a request is bridged."""
 MAX_ADDRESSES = 4096
 """Addresses, each for one owner, that are remembered in memory, of some 300 bytes each;
 the least recently used goes first."""
 LEARNED_FOR = 86_400.0
 """Seconds for which it counts: hosts get new APIs."""
-_ABOUT_ONE = {
+_NOT_OF_AN_ADDRESS = {
     *("stream", "starting_after", "include", "include[]", "include_obfuscation"),
     *("after", "before", "limit", "order"),
+    # Of the Messages API.
+    *("beta", "after_id", "before_id"),
 }
-"""Parameters of requests about one response, which are not part of the address."""
+"""Parameters of requests about one response, or for a list, which are not part of the address."""
 
 
 class Hosts:
@@ -101,16 +111,16 @@ class Hosts:
 
     def why_bridged(self, request: http.Request, route: Route) -> str:
         """In words; empty for an upstream that is not to be bridged, as far as is known."""
-        if request.pretty_host.lower() in KNOWN:
+        if request.pretty_host.lower() in _known(route):
             return "its host is on the built-in list"
         if self._known and self.speaks(_name(request, route)) is Speaks.CHAT:
-            return FOUND_OUT
+            return found_out(route)
         return ""
 
     def may_be_found_out(self, request: http.Request, route: Route) -> bool:
         """Whether the reply may show what its upstream speaks, if the body of this request is one
         for a response."""
-        if not route.creates or _is_settled(request):
+        if not route.creates or _is_settled(request, route):
             return False
         if media_type(request) not in ("", "application/json"):
             return False
@@ -153,13 +163,15 @@ class Hosts:
 
     @typed_command("dragoman.hosts")
     def table(self) -> mitmproxy.types.Data:
-        """List the hosts that are bridged, or have answered a Responses request themselves."""
+        """List the hosts that are bridged, or have answered such a request themselves."""
         return as_table([["host", "speaks"], *map(list, self.listed())])
 
     def listed(self) -> list[tuple[str, str]]:
         """The known hosts and addresses, and what they speak."""
         learned = dict.fromkeys((each.url, each.speaks.value) for each in self._known.values())
-        return [*((host, f"{Speaks.CHAT} (built-in)") for host in KNOWN), *learned]
+        known = dict.fromkeys(KNOWN_FOR_MESSAGES, f"{Speaks.CHAT} (built-in, for Messages)")
+        known |= dict.fromkeys(KNOWN, f"{Speaks.CHAT} (built-in)")
+        return [*known.items(), *learned]
 
     # Finding out
 
@@ -167,11 +179,11 @@ class Hosts:
         """Find out from the store what the address of a request speaks.  Gives that address where
         the reply to this request teaches something, else ""."""
         request = flow.request
-        if _is_settled(request):
+        if _is_settled(request, route):
             return ""
         name = _name(request, route)
         unproven = route.creates and self.speaks(name) is Speaks.UNKNOWN
-        if unproven and not await asks_for_a_response(request):
+        if unproven and not await asks_for_a_turn(request):
             return ""
         if self.speaks(name) is Speaks.UNKNOWN and self._store.opened:
             # What was found out before this process began, or by another.
@@ -182,21 +194,37 @@ class Hosts:
         return name if unproven or self.speaks(name) is Speaks.CHAT else ""
 
 
-def _is_settled(request: http.Request) -> bool:
+def name_of_api(route: Route) -> str:
+    """The one whose clients are bridged."""
+    return "Messages" if route.of_messages else "Responses"
+
+
+def found_out(route: Route) -> str:
+    """Why a request is bridged to a host that has said that it has no such address."""
+    return f"its host was found to have no {name_of_api(route)} API"
+
+
+def _known(route: Route) -> Sequence[str]:
+    return KNOWN_FOR_MESSAGES if route.of_messages else KNOWN
+
+
+def _is_settled(request: http.Request, route: Route) -> bool:
     """Whether an upstream is known."""
     names = {request.pretty_host.lower(), request.host.lower()}
-    native = any(f".{name}".endswith(f".{domain}") for name in names for domain in _NATIVE)
-    return native or request.pretty_host.lower() in KNOWN
+    domains = _NATIVE_FOR_MESSAGES if route.of_messages else _NATIVE
+    native = any(f".{name}".endswith(f".{domain}") for name in names for domain in domains)
+    return native or request.pretty_host.lower() in _known(route)
 
 
 def _name(request: http.Request, route: Route) -> str:
-    """The address of an upstream's ``…/responses``, and who asks there.  A hash: queries hold keys,
-    and this is stored."""
+    """The address of an upstream's ``…/responses`` or ``…/messages``, and who asks there.  A hash:
+    queries hold keys, and this is stored."""
     path = request.path
-    if not (route.creates or route.api == "upgrade"):
+    if route.of_messages or not (route.creates or route.api == "upgrade"):
         query = path.partition("?")[2].split("&")
-        kept = [part for part in query if unquote(part.partition("=")[0]) not in _ABOUT_ONE]
-        path = f"{route.base}/responses" + ("?" + "&".join(kept) if any(kept) else "")
+        kept = [part for part in query if unquote(part.partition("=")[0]) not in _NOT_OF_AN_ADDRESS]
+        end = "messages" if route.of_messages else "responses"
+        path = f"{route.base}/{end}" + ("?" + "&".join(kept) if any(kept) else "")
     host = (request.host_header or "").lower()
     address = request.scheme, request.host.lower(), str(request.port), host, path
     return hash_of(*address, asker_of(request).hex()).hex()

@@ -19,7 +19,7 @@ from mitmproxy import http
 from mitmproxy.proxy.mode_specs import ReverseMode
 
 from .body_clues import names_something
-from .chat_only_hosts import FOUND_OUT, Hosts, Speaks
+from .chat_only_hosts import Hosts, Speaks, found_out
 from .http_headers import EVENT_STREAM, media_type
 from .observe.monitor import name_of
 from .options import Settings
@@ -39,11 +39,15 @@ _NOBODY = "somewhere-else.invalid"
 """No host has this name (RFC 2606)."""
 
 
+Way = Literal["send", "bridge", "answer", "count", "list", "refuse"]
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     route: Route
-    way: Literal["send", "bridge", "answer", "refuse"] = "send"
-    """Sent on; sent as a chat request; answered from the store or by what runs; or refused, as no
+    way: Way = "send"
+    """Sent on; sent as a chat request; answered from the store or by what runs; answered with an
+    estimate of its tokens; sent to a host whose list of models is another; or refused, as no
     bridged host has such a thing."""
     why: str = ""
     """Why it is bridged, in words; empty for what is sent on."""
@@ -91,7 +95,7 @@ class Decisions:
             if not others or _is_chosen(flow, settings.bridge):
                 why = "dragoman_bridge says so"
         # What is sent again leaves as it was edited.
-        cured = (route.api in ("chat", "messages") or route.creates) and not is_replayed(flow)
+        cured = (route.api == "chat" or route.creates) and not is_replayed(flow)
         if cured:
             auto = not is_of_anthropic(request, route)
             cured = auto if settings.cure is None else settings.cure(flow)
@@ -149,7 +153,7 @@ class Decisions:
         if not self.missing_decides(flow, response) or names_something(request, response):
             return False
         self._learn(flow, decision, Speaks.CHAT)
-        _DECIDED[flow] = _bridged(decision, FOUND_OUT)
+        _DECIDED[flow] = _bridged(decision, found_out(decision.route))
         return True
 
     def at_missing_chat(self, flow: http.HTTPFlow, response: http.Response) -> None:
@@ -163,6 +167,17 @@ class Decisions:
         if decision.address:
             self._hosts.learn(decision.address, flow.request, speaks)
 
+    def lacks_count(self, flow: http.HTTPFlow, response: http.Response) -> bool:
+        """Whether a host does not count tokens, which are estimated then."""
+        missing = response.status_code in MISSING and self.settings.bridge is None
+        return missing and self.of(flow).route.api == "count_tokens"
+
+    def gives_models(self, flow: http.HTTPFlow, response: http.Response) -> bool:
+        """Whether a reply may be a list of models that is not in the form of the client's API."""
+        decision = self.of(flow)
+        unknown = self.settings.bridge is None and response.status_code == 200
+        return decision.route.api == "models" and (decision.way == "list" or unknown)
+
     def refuses_upgrade(self, flow: http.HTTPFlow, response: http.Response) -> bool:
         """Whether a host has no WebSocket of the Responses API and says so with a status that
         clients do not understand at once."""
@@ -172,19 +187,25 @@ class Decisions:
     def _is_bridgeable(self, route: Route) -> bool:
         """Whether it is for something that a bridged host's client can ask for here."""
         served = not route.response_id or self._store.opened
-        return served and route.api in ("responses", "upgrade", "unserved")
+        return served and route.api not in ("chat", "")
 
     def _may_be_kept(self, route: Route) -> bool:
         """Whether its id may be one of ours."""
         return self._store.opened and _OUR_ID.fullmatch(route.response_id) is not None
 
 
+_WAYS: dict[str, Way] = {
+    **{"responses": "answer", "count_tokens": "count", "models": "list"},
+    **{"upgrade": "refuse", "unserved": "refuse"},
+}
+"""What becomes of the requests of a bridged host that generate nothing."""
+
+
 def _bridged(decision: Decision, why: str) -> Decision:
     if not why:
         return replace(decision, way="send", why="")
-    if decision.route.api != "responses":
-        return replace(decision, way="refuse", why=why)
-    return replace(decision, way="bridge" if decision.route.generates else "answer", why=why)
+    way = "bridge" if decision.route.generates else _WAYS[decision.route.api]
+    return replace(decision, way=way, why=why)
 
 
 def _is_chosen(flow: http.HTTPFlow, test: Callable[[http.HTTPFlow], bool]) -> bool:

@@ -1,32 +1,43 @@
-"""Errors that Dragoman answers in an upstream's place, in the form of their API; `wire.errors`
-reads and rewrites those of upstreams."""
+"""Errors that Dragoman answers in an upstream's place, in the form of the client's API.
+
+`wire.errors` and `messages.errors` have the forms, and rewrite the errors of upstreams.
+"""
 
 from __future__ import annotations
 
 import logging
+import uuid
 
 from mitmproxy import http
 
+from ..messages.errors import MessagesErrors
 from ..stored.store import NotOpened, StoreError
-from ..wire.errors import Refused
-from ..wire.json_codec import NotJson, dumps
-from ..wire.messages import error_body
+from ..wire.errors import OPENAI, ErrorForm, Refused
+from ..wire.json_codec import NotJson
 from .content_decoding import MAX_REPLY
+from .routes import Route
 
 logger = logging.getLogger(__name__)
 
 
-def error_response(status: int, message: str, code: str | None = None) -> http.Response:
-    """An HTTP error that all clients can read."""
-    return refusal(Refused(message, code=code, status=status))
+def errors_for(route: Route) -> ErrorForm:
+    """How the client that sent a request for this reads errors."""
+    return MessagesErrors(f"req_{uuid.uuid4().hex}") if route.of_messages else OPENAI
 
 
-def refusal(error: Refused | StoreError | NotJson) -> http.Response:
+def error_response(
+    status: int, message: str, code: str | None = None, form: ErrorForm = OPENAI
+) -> http.Response:
+    return refusal(Refused(message, code=code, status=status), form)
+
+
+def refusal(error: Refused | StoreError | NotJson, form: ErrorForm = OPENAI) -> http.Response:
     """The answer to a request that is not passed on."""
     if isinstance(error, Refused):
-        return http.Response.make(error.status, error.body, {"content-type": "application/json"})
+        body = form.ours(error.status, error.message, code=error.code, param=error.param)
+        return http.Response.make(error.status, body, {"content-type": "application/json"})
     if isinstance(error, NotJson):
-        return error_response(400, f"The request is no JSON: {error}.")
+        return error_response(400, f"The request is no JSON: {error}.", form=form)
     if not isinstance(error, NotOpened):
         logger.error("Stored responses cannot be had: %s", error)
     message = "The store of responses cannot be read now. Please try again."
@@ -53,16 +64,13 @@ def not_bridged(part: str) -> http.Response:
     return error_response(400, message, "unsupported_endpoint")
 
 
-def unreachable(error: str, *, messages: bool = False) -> http.Response:
+def unreachable(error: str, form: ErrorForm = OPENAI) -> http.Response:
     """For an upstream that could not be reached, or broke off before its reply was whole; all
-    clients try again after a 502.  `messages`: to a request of Anthropic's API."""
+    clients try again after a 502."""
     message = f"The upstream gave no answer: {error}"
-    if messages:
-        body = dumps(error_body(message))
-        return http.Response.make(502, body, {"content-type": "application/json"})
-    return error_response(502, message, "upstream_unreachable")
+    return error_response(502, message, "upstream_unreachable", form)
 
 
-def too_large() -> http.Response:
+def too_large(form: ErrorForm) -> http.Response:
     message = f"The upstream's answer is too large: more than {MAX_REPLY} bytes."
-    return error_response(502, message, "upstream_too_large")
+    return error_response(502, message, "upstream_too_large", form)

@@ -17,6 +17,9 @@ _RESPONSES = re.compile(
     r"(?:/(?P<id>[^/]+)(?:/(?P<action>input_items|cancel|submit_tool_outputs))?)?/*",
     re.DOTALL,  # such an address is refused, not passed on: see `bridge_request`
 )
+_MESSAGES = re.compile(r"(?P<base>.*/v1)/messages(?P<counts>/count_tokens)?/*", re.DOTALL)
+_MODELS = re.compile(r"(?P<base>.*/v1)/models/*", re.DOTALL)
+"""Of Anthropic's API if a request names the version of that."""
 _UNSERVED = re.compile(
     r"(?P<base>.*)/(?:responses/(?P<verb>compact|input_tokens)"
     r"|(?P<noun>conversations)(?:/(?!responses/*$)[^/]+(?:/items(?:/[^/]+)?)?)?)/*",
@@ -36,10 +39,12 @@ _METHODS = {
 class Route:
     """What a request is for."""
 
-    api: Literal["chat", "messages", "responses", "upgrade", "unserved", ""]
-    """A chat completion; a message; a response, or something about one; a WebSocket of the
-    Responses API; a part of it that no chat upstream has; or anything else, by its path or its
-    method."""
+    api: Literal[
+        "chat", "messages", "count_tokens", "models", "responses", "upgrade", "unserved", ""
+    ]
+    """A chat completion; a message, its count of tokens, or the list of models, in Anthropic's
+    form; a response, or something about one; a WebSocket of the Responses API; a part of it that no
+    chat upstream has; or anything else, by its path or its method."""
     base: str
     """The path before what this module knows of it, without query."""
     response_id: str = ""
@@ -53,12 +58,17 @@ class Route:
 
     @property
     def creates(self) -> bool:
-        """Whether it asks for a new response."""
-        return self.api == "responses" and not self.response_id
+        """Whether it asks for a new response, or a message."""
+        return self.api == "messages" or (self.api == "responses" and not self.response_id)
 
     @property
     def generates(self) -> bool:
         return self.creates or self.action == "submit_tool_outputs"
+
+    @property
+    def of_messages(self) -> bool:
+        """Whether it is one of a client of the Messages API."""
+        return self.api in ("messages", "count_tokens", "models")
 
     @property
     def gives_turn(self) -> bool:
@@ -81,11 +91,20 @@ def route_of(request: http.Request) -> Route:
         return Route("unserved", unserved["base"], action=unserved["verb"] or unserved["noun"])
     if other := found or unserved:
         return Route("", other["base"])
+    if "anthropic-version" in request.headers:
+        if method == "POST" and (found := _MESSAGES.fullmatch(path)):
+            return Route("count_tokens" if found["counts"] else "messages", found["base"])
+        if method == "GET" and (found := _MODELS.fullmatch(path)):
+            return Route("models", found["base"])
     path, posts = path.rstrip("/"), method == "POST"
-    if posts and path.endswith("/v1/messages") and "anthropic-version" in request.headers:
-        return Route("messages", path.removesuffix("/messages"))
     is_chat = posts and path.endswith("/chat/completions")
     return Route("chat" if is_chat else "", path.removesuffix("/chat/completions"))
+
+
+def route_of_client(path: str) -> Route:
+    """What a bridged request with this path was for."""
+    found = _MESSAGES.fullmatch(path.partition("?")[0])
+    return Route("messages", found["base"]) if found else Route("responses", "")
 
 
 def query_of(request: http.Request) -> MultiDict[str, str]:

@@ -1,27 +1,15 @@
-"""The events that are written and not sent yet, numbered in their order.
-
-An event is made bytes at once, so that nothing that happens later changes it.
-"""
+"""The events of a response, numbered in their order."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..wire.sse import Frame, encode_event
+from ..reply.event_queue import EventQueue
+from ..wire.sse import encode_event
 
 
-class EventQueue:
-    """The events of one response."""
-
-    def __init__(self) -> None:
-        self.number = 0
-        """The next event's."""
-        self.frames: list[Frame] = []
-        self.wanted = True
-        """Whether the events are sent; a client that asked for no stream gets only the response."""
-        self.holds_end = False
-        """Whether the end of the response waits for `release_end`."""
-        self.end: list[Frame] = []
+class NumberedEvents(EventQueue):
+    """`number` is that of the next event."""
 
     def add(self, event: str, /, **fields: Any) -> None:
         """One event; ``event:`` equals ``type``."""
@@ -29,18 +17,3 @@ class EventQueue:
             value = {"type": event, "sequence_number": self.number, **fields}
             self.frames.append(encode_event(event, value))
         self.number += 1
-
-    def hold_end(self, frames: int) -> None:
-        """The end of the response has been written: so many frames."""
-        if self.holds_end:
-            self.end = self.frames[-frames:]
-            del self.frames[-frames:]
-
-    def release_end(self) -> None:
-        self.frames += self.end
-        self.end = []
-
-    def drain(self) -> list[Frame]:
-        """The frames since the last call."""
-        frames, self.frames = self.frames, []
-        return frames

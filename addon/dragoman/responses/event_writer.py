@@ -30,7 +30,7 @@ from ..wire.sse import DONE
 from . import output_items as items
 from .dialects import Dialect
 from .envelope import MAX_SEALED, seal
-from .event_queue import EventQueue
+from .event_queue import NumberedEvents
 from .open_part import OpenPart
 from .output_items import ARGUMENTS, INPUT, TEXT, StreamedPart
 
@@ -68,7 +68,7 @@ class Writer:
         self._id = response["id"].removeprefix("resp_")
         self.started = self.ended = False
         """Whether the first event has been written, and the terminal one."""
-        self.events = EventQueue()
+        self.events = NumberedEvents()
         self.characters = 0
         """How much text has been written, for an estimate of its tokens."""
         self._opening_size = 0

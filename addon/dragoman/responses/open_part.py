@@ -11,14 +11,14 @@ from io import StringIO
 
 from ..wire.json_codec import Json, dumps, quoted
 from ..wire.sse import Frame
-from .event_queue import EventQueue
+from .event_queue import NumberedEvents
 from .output_items import TEXT, StreamedPart
 
 
 class OpenPart:
     """The open part of the open `item`, or the one text of a call."""
 
-    def __init__(self, item: Json, part: StreamedPart, where: Json, events: EventQueue) -> None:
+    def __init__(self, item: Json, part: StreamedPart, where: Json, events: NumberedEvents) -> None:
         """`where`: the fields of its events that say which part it is."""
         self.item = item
         self.part = part

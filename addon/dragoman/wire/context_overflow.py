@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .error_codes import known_code
-from .errors import MAX_MESSAGE, error_object, read_error, unlisted
+from .errors import MAX_MESSAGE, ErrorObject, error_object, read_error, unlisted
 from .json_codec import Json, NotJson, dumps, loads
 from .sse import Frame, encode_chunk, is_event_stream, split
 
@@ -72,7 +72,13 @@ class Overflow:
 def overflow_in(value: Any, status: int = 0) -> Overflow | None:
     """The overflow that an error reports: its JSON value, of any shape, or its text.  `status` is
     the HTTP status, 0 for an error in a stream.  None if it reports none."""
-    error = error_object(value)
+    return overflow_of(error_object(value), status, _counts_in(value))
+
+
+def overflow_of(
+    error: ErrorObject, status: int = 0, counts: tuple[int, int] | None = None
+) -> Overflow | None:
+    """The same of an error that was read; `counts` are the tokens and the limit, where known."""
     code, kind = error.code, error.type
     if status == 413:
         code = kind = ""  # a prompt above what a minute may have stays too long (Groq)
@@ -81,7 +87,6 @@ def overflow_in(value: Any, status: int = 0) -> Overflow | None:
         status = 0
     if known_code(code, kind, error.message, status) != OVERFLOW:
         return None
-    counts = _counts_in(value)
     return Overflow(error.message, *(counts or _counts(error.message)))
 
 

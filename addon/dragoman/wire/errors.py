@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from http.client import responses
 from itertools import islice
 from math import ceil
-from typing import Any
+from typing import Any, Protocol
 
 from .error_codes import TYPES, known_code
 from .json_codec import NotJson, array, dumps, loads
@@ -35,11 +35,6 @@ class Refused(Exception):  # noqa: N818 - an answer to the client, not a fault o
         self.param = param
         self.code = code
         self.status = status
-
-    @property
-    def body(self) -> bytes:
-        kind = _type_by(self.status)
-        return error_json(self.message, type=kind, param=self.param, code=self.code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +78,57 @@ def error_json(
 
 @dataclass(frozen=True, slots=True)
 class HttpError:
-    """An HTTP error as a Responses client reads it."""
+    """An HTTP error as a client of one API reads it."""
 
     status: int
     body: bytes
-    retry_after: str
+    retry_after: str = ""
+    """The header of that name; empty for none."""
+
+
+class ErrorForm(Protocol):
+    """How the clients of one API read errors."""
+
+    def ours(
+        self, status: int, message: str, *, code: str | None = None, param: str | None = None
+    ) -> bytes:
+        """The body of an error that the bridge answers itself."""
+
+    def of_host(self, status: int, body: bytes, *, retry_after: str = "") -> HttpError:
+        """An upstream's HTTP error, whatever its shape; `retry_after` is the value of that
+        header."""
+
+    def of_turn(self, error: ErrorObject) -> HttpError:
+        """A turn that failed, for a client that asked for no stream."""
+
+
+class OpenAIErrors:
+    """Those of Chat Completions and Responses."""
+
+    def ours(
+        self, status: int, message: str, *, code: str | None = None, param: str | None = None
+    ) -> bytes:
+        return error_json(message, type=_type_by(status), param=param, code=code)
+
+    def of_host(self, status: int, body: bytes, *, retry_after: str = "") -> HttpError:
+        return http_error(status, body, retry_after=retry_after)
+
+    def of_turn(self, error: ErrorObject) -> HttpError:
+        body = error_json(error.message, type="server_error", code=error.code)
+        return HttpError(502, body)
+
+
+OPENAI = OpenAIErrors()
 
 
 def http_error(status: int, body: bytes, *, retry_after: str = "") -> HttpError:
-    """An upstream's HTTP error, whatever its shape; `retry_after` is the value of that header.
+    """See `ErrorForm.of_host`, in OpenAI's form.
 
     Codex sends a request that was refused by a limit again only if the error says when, in whole
     seconds or as a date.  The status stays what it was, but for that of a context that is too
     long: Codex, which then compacts, looks for it in a 400 alone.
     """
-    error = error_object(_value(body))
+    error = error_object(error_value(body))
     code = known_code(error.code, error.type, error.message, status)
     name = f"HTTP {status} {responses.get(status, '')}".rstrip()
     message = error.message or f"The upstream answered with {name}."
@@ -127,7 +158,7 @@ def stream_error(value: Any, *, named: bool = False) -> ErrorObject | None:
         code = "invalid_prompt" if error.status in _FINAL_STATUSES else "server_error"
     message = error.message or "The upstream reported an error without a message."
     message = _with_wait(message, code, _wait(error))
-    return ErrorObject(message, error.type or TYPES[code], code, error.param)
+    return ErrorObject(message, error.type or TYPES[code], code, error.param, error.status)
 
 
 def failure(code: str, message: str) -> ErrorObject:
@@ -218,8 +249,8 @@ def _type_by(status: int) -> str:
     return "invalid_request_error" if 400 <= status < 500 else "server_error"
 
 
-def _value(body: bytes) -> Any:
-    """The JSON of a body, or of the first event of an event stream; else a short text."""
+def error_value(body: bytes) -> Any:
+    """The JSON of an error's body, or of the first event of an event stream; else a short text."""
     documents: Iterable[bytes] = (body,)
     if is_event_stream(body):
         documents = (frame.data or b"" for frame in islice(split(body), MAX_EVENTS))

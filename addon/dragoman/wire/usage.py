@@ -117,6 +117,21 @@ def usage(counted: Counts | None, sent: int, written: int) -> tuple[Json, bool]:
     }, known.input is None or known.output is None
 
 
+def messages_usage(counted: Counts | None, sent: int, written: int) -> tuple[Json, bool]:
+    """The same for the Messages API.  Clients add the first three to know when to compact; hosts
+    that do not count say 0."""
+    known = counted or Counts()
+    read = known.input or sent
+    cached = min(known.cached, read)
+    stored = min(known.written, read - cached)
+    return {
+        "input_tokens": read - cached - stored,
+        "cache_read_input_tokens": cached,
+        "cache_creation_input_tokens": stored,
+        "output_tokens": known.output or written // _CHARACTERS_A_TOKEN + 1,
+    }, not (known.input and known.output)
+
+
 def estimated_tokens(request: Json) -> int:
     """Of a request; at least 1."""
     tokens = characters = 0

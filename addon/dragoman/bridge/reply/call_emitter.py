@@ -74,7 +74,7 @@ class CallEmitter:
                 evidence.note(self._input.anomaly, f"of custom tool {name}")
         elif self.opened:
             # Before the item is done, as that is when Codex runs the tool.
-            if not self._is_object(arguments):
+            if not is_object(self.call):
                 evidence.note("invalid arguments", f"of {name}")
             if not self._has_text:
                 self._write("{}")
@@ -87,11 +87,13 @@ class CallEmitter:
             self._writer.whole_call(fields, self._tool, self.call.id, arguments)
         self._writer.close_item("incomplete" if cut else "completed")
 
-    def _is_object(self, arguments: str) -> bool:
-        """Whether the arguments are a JSON object, or empty, which means an empty one."""
-        if len(arguments) > CHECKED:
-            return self.call.only_value and arguments.lstrip().startswith("{")
-        try:
-            return isinstance(loads(arguments.strip() or "{}"), dict)
-        except NotJson:
-            return False
+
+def is_object(call: Call) -> bool:
+    """Whether the arguments of a call are a JSON object, or empty, which means an empty one."""
+    arguments = call.arguments
+    if len(arguments) > CHECKED:
+        return call.only_value and arguments.lstrip().startswith("{")
+    try:
+        return isinstance(loads(arguments.strip() or "{}"), dict)
+    except NotJson:
+        return False

@@ -22,13 +22,13 @@ from collections.abc import Sequence, Set
 from typing import Any, Literal, Protocol
 
 from ...notes import Evidence
+from ...reply.event_queue import EventQueue
 from ...reply.in_order import PIECE, InOrder
 from ...reply.words import Delta
-from ...responses.event_queue import EventQueue
 from ...wire import chat_delta
 from ...wire.chat_delta import ChoiceDelta
 from ...wire.chat_end import EARLY, Finish
-from ...wire.errors import ErrorObject, failure, stream_error
+from ...wire.errors import ErrorForm, ErrorObject, failure, stream_error
 from ...wire.json_codec import Json, NotJson
 from ...wire.reply_bounds import TooMany
 from ...wire.sse import Frame
@@ -51,10 +51,15 @@ class ReplyWriter(Protocol):
     """Writes one reply of the client's API as `events`: its start, then what is said in order, then
     its one end."""
 
-    events: EventQueue
+    errors: ErrorForm
+    """How its client reads an error in place of the reply."""
     started: bool
     ended: bool
     """Whether the start has been written, and the end."""
+
+    @property
+    def events(self) -> EventQueue:
+        """What has been written and not sent yet."""
 
     @property
     def seeks_summary(self) -> bool:
@@ -64,18 +69,22 @@ class ReplyWriter(Protocol):
     def response(self) -> Json:
         """The reply so far; after its end, the body of one that is not streamed."""
 
+    def open(self) -> None:
+        """The upstream's headers have come."""
+
     def start(self) -> None:
         """The first time, the beginning of the reply."""
 
     def heartbeat(self) -> None:
-        """An event without news; none before the start or after the end."""
+        """An event without news; none after the end."""
 
     def say(self, delta: Delta) -> None:
         """The next delta, in order."""
 
-    def fault(self, lack_value: Sequence[str]) -> str:
-        """Why a turn that was not cut cannot complete; empty if it can.  `lack_value`: the names of
-        calls that are still to come, and end before their arguments do."""
+    def fault(self, finish: Finish, lack_value: Sequence[str], *, answered: bool) -> str:
+        """Why a turn cannot end so; empty if it can.  `lack_value`: the names of calls that are
+        still to come, and end before their arguments do.  `answered`: there is more than
+        reasoning."""
 
     def settle(self, *, cut: bool) -> None:
         """Nothing more is said; `cut`: the turn was cut short."""
@@ -125,12 +134,12 @@ class ReplyConverter:
         return self.writer.response
 
     def open(self) -> list[Frame]:
-        """The start of the stream, sent with the upstream's headers."""
-        self.writer.start()
+        """What is sent with the upstream's headers."""
+        self.writer.open()
         return self.drain()
 
     def heartbeat(self) -> list[Frame]:
-        """An event for a client that waits; none before the start or after the end."""
+        """An event for a client that waits."""
         self.writer.heartbeat()
         return self.drain()
 
@@ -270,7 +279,8 @@ class ReplyConverter:
     def _settle(self, *, cut: bool) -> None:
         self._say(self._reader.end_content())
         if fault := self._fault(cut=cut):
-            self._fail(failure("server_error", fault))
+            filtered = self._choices.finish == "content_filter"
+            self._end_failed(failure("invalid_prompt" if filtered else "server_error", fault))
             return
         for delta in self._order.settle(cut=cut):
             self.writer.say(delta)
@@ -281,7 +291,8 @@ class ReplyConverter:
         """Why the turn cannot complete; empty if it can."""
         if self._order.lacks_name(cut=cut):
             return "The upstream called a tool without a name."
-        if not cut and (fault := self.writer.fault(self._order.lack_value)):
+        order, finish = self._order, self._choices.finish or "completed"
+        if fault := self.writer.fault(finish, order.lack_value, answered=order.answered):
             return fault
         return "The upstream wrote no summary." if self.writer.seeks_summary else ""
 
@@ -312,6 +323,9 @@ class ReplyConverter:
             self._evidence.note("ignored", "failure after the finish reason")
             self._end()
             return
+        self._end_failed(error)
+
+    def _end_failed(self, error: ErrorObject) -> None:
         self._evidence.note("failed", error.code)
         self.error = error
         self._abandon()

@@ -16,7 +16,7 @@ from typing import Any
 from ...repair.pipeline import RepairStage
 from ...wire.body_form import BodyForm
 from ...wire.chat_end import EARLY, broken_off
-from ...wire.errors import error_json, http_error
+from ...wire.errors import ErrorForm, ErrorObject, failure
 from ...wire.json_codec import NotJson, dumps
 from ...wire.reply_bounds import TooMany
 from ...wire.reply_reader import TurnReader
@@ -204,24 +204,30 @@ def answer(
 ) -> Answer:
     """Convert the upstream's `body`, which came with `status` and the header `retry_after`, for a
     client that asked for a `stream` or did not."""
+    errors = reply.writer.errors
     if not 200 <= status < 300:
         # To follow a redirect, a client would send there what it sent here.
-        error = http_error(status, body, retry_after=retry_after)
+        error = errors.of_host(status, body, retry_after=retry_after)
         sent = error.status if status >= 400 else 502
         return Answer(sent, error.body, retry_after=error.retry_after)
     if stream and not body.strip():
-        return failed(EARLY)
+        return failed(errors, EARLY)
     reply.writer.events.wanted = stream
     frames = BridgePipeline(reply, repair).convert(body)
     if not reply.writer.ended:
-        return failed(EARLY)
+        return failed(errors, EARLY)
     if stream:
         return Answer(200, joined(frames), stream=True)
     if reply.error is not None:
-        return failed(reply.error.message, code=reply.error.code)
+        return _failed(errors, reply.error)
     return Answer(200, dumps(reply.response))
 
 
-def failed(message: str, *, code: str = "server_error") -> Answer:
+def failed(errors: ErrorForm, message: str) -> Answer:
     """The answer where there is no reply to convert."""
-    return Answer(502, error_json(message, type="server_error", code=code))
+    return _failed(errors, failure("server_error", message))
+
+
+def _failed(errors: ErrorForm, error: ErrorObject) -> Answer:
+    made = errors.of_turn(error)
+    return Answer(made.status, made.body)

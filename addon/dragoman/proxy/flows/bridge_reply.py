@@ -28,7 +28,7 @@ from ..content_decoding import MAX_REPLY, DecodingError, is_unreadable
 from ..http_headers import body_of, encoding_of, set_event_stream, set_stream_framing
 from ..observe.monitor import FlowMonitor, name_of
 from ..stored.async_store import AsyncStore
-from .bridge_request import BridgedTurn, BridgedTurns
+from .bridged_turn import BridgedTurn, BridgedTurns
 from .live_stream import LiveStream, ReplyContext
 
 logger = logging.getLogger(__name__)
@@ -134,10 +134,10 @@ class BridgeReplies:
             )
         except DecodingError as error:
             logger.error("%s: the upstream's body is unusable: %s", name_of(flow), error)
-            made = failed(f"The upstream's body is unusable: {error}.")
+            made = failed(bridged.errors, f"The upstream's body is unusable: {error}.")
         except Exception:
             logger.exception("%s: the bridge failed", name_of(flow))
-            made = failed("Dragoman could not convert the upstream's reply.")
+            made = failed(bridged.errors, "Dragoman could not convert the upstream's reply.")
         _send(made, response)
         if bridged.keeping is not None and reply.writer.ended and made.status < 400:
             await self._keep(flow, bridged, reply, streamed=made.stream)
@@ -147,7 +147,7 @@ class BridgeReplies:
     ) -> None:
         keeping = bridged.keeping
         assert keeping is not None
-        dialect = bridged.dialect.name if streamed else ""
+        dialect = bridged.dialect if streamed else ""
         try:
             kept = keeping.kept(reply.response, dialect, reply.writer.events.number)
             if kept is not None:

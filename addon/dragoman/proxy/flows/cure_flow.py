@@ -85,7 +85,7 @@ class CureFlow:
             body = await request_body(flow.request)
             value = await request_value(body)
             evidence, sent = Evidence(), value
-            if isinstance(value, dict) and route.creates:
+            if isinstance(value, dict) and route.api == "responses":
                 sent = self._with_renamed_calls(flow, value, evidence)
             elif isinstance(value, dict):
                 sent = await self._cured(flow, value, settings, evidence)

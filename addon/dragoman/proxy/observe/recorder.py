@@ -46,8 +46,9 @@ class ClientRequest:
     body: bytes
     """Without content encoding."""
     path: str = ""
-    """With its query; empty, as the dialect, if the request was only cured."""
+    """With its query; empty if the request was only cured."""
     dialect: str = ""
+    """Empty where the client's API has none."""
     resumes: bytes = b""
     """Where the body is the outputs of tools that are submitted to a stored response: the request,
     without its input, that this response answers."""
@@ -142,8 +143,8 @@ def recorder_of(flow: Flow) -> FlowRecorder | None:
 def client_request_of(flow: Flow) -> ClientRequest | None:
     """What the client sent, of a flow that was bridged, perhaps in an earlier run."""
     match _sound(flow.metadata.get(KEY)):
-        case {"request": body, "path": path, "dialect": dialect, **more}:
-            return ClientRequest(body, path, dialect, more.get("resumes", b""))
+        case {"request": body, "path": path, **more}:
+            return ClientRequest(body, path, more.get("dialect", ""), more.get("resumes", b""))
     return None
 
 

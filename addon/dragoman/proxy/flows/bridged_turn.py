@@ -1,0 +1,150 @@
+"""A bridged turn, between its request and its reply, and what differs by the API of its client.
+
+A turn is kept beside the flow, never in it: flows are saved to files and shown to people.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from mitmproxy import http
+
+from ...bridge.reply.converter import ReplyConverter
+from ...bridge.request.conversion import Conversion
+from ...notes import Evidence
+from ...repair.chat_stream import ChatRepair
+from ...reply.turn_context import TurnContext
+from ...stored.save_context import SaveContext
+from ...wire.errors import ErrorForm, Refused
+from ...wire.json_codec import NotJson
+from ..content_decoding import DecodingError, UnknownEncodingError
+from ..http_headers import encoding_of, request_body, request_value
+from ..observe.recorder import ClientRequest, FlowRecorder
+from ..options import Settings
+from ..routes import Route
+from .repair_reply import new_second
+
+
+@dataclass(frozen=True, slots=True)
+class WholeRequest:
+    """A client's request with all that it refers to."""
+
+    received: bytes
+    """The body as the client sent it, decoded."""
+    body: object
+    """What is converted."""
+    earlier: list[dict[str, Any]] | None = None
+    """The items before its own input; None if responses are not kept."""
+    echoed: Any = None
+    """The request as the response echoes it, if it is not `body`."""
+    keeping: SaveContext | None = None
+    resumes: bytes = b""
+    """See `ClientRequest`."""
+
+
+class BridgedApi(ABC):
+    """All in which a bridged turn differs by the API of its client."""
+
+    def dialect(self, asked: str, settings: Settings, request: http.Request, _: Evidence) -> str:  # noqa: ARG002
+        """The name of the one in which events are written, where the API has several; `asked`: of
+        the request's own header."""
+        return ""
+
+    @abstractmethod
+    async def read(self, flow: http.HTTPFlow, route: Route, evidence: Evidence) -> WholeRequest:
+        """The client's request.  Raises `Refused` and `StoreError`."""
+
+    @abstractmethod
+    async def read_again(self, sent: ClientRequest, evidence: Evidence) -> WholeRequest:
+        """That of a flow that is replayed, and not kept.  Raises `Refused`."""
+
+    @abstractmethod
+    def convert(
+        self, request: WholeRequest, settings: Settings, evidence: Evidence
+    ) -> Generator[None, None, Conversion]:
+        """Yields where others may have their turn.  Raises `Refused` and `NotJson`."""
+
+    @abstractmethod
+    def to_chat(self, request: http.Request, base: str) -> None:
+        """Address the request to the chat completions at `base`."""
+
+    @abstractmethod
+    def reply(self, bridged: BridgedTurn) -> ReplyConverter:
+        """The reply of a turn, before anything of it has come."""
+
+
+@dataclass(frozen=True, slots=True)
+class BridgedTurn:
+    """What the reply needs of its request."""
+
+    api: BridgedApi
+    errors: ErrorForm
+    """How its client reads errors."""
+    turn: TurnContext
+    dialect: str
+    settings: Settings
+    record: FlowRecorder
+    keeping: SaveContext | None = None
+    """None if the response is not to be kept."""
+    repair: bool = True
+    """Whether the user wants the reply repaired: known when its headers have come."""
+    running: ReplyConverter | None = None
+    """The reply while it streams, and is to be kept."""
+
+    @property
+    def resumed(self) -> tuple[bytes, str] | None:
+        """Whose response it continues with outputs of tools, and its id; None for a new one."""
+        keeping = self.keeping
+        if keeping is None or keeping.resumes is None:
+            return None
+        return keeping.asker, keeping.resumes.response["id"]
+
+    def reply(self) -> ReplyConverter:
+        """The reply of this turn, before anything of it has come."""
+        return self.api.reply(self)
+
+    def chunk_repair(self) -> ChatRepair | None:
+        """The repair stage before the bridge, if the user wants it."""
+        if not self.repair:
+            return None
+        policy = self.settings.policy.bridged
+        return ChatRepair(self.record.tools, policy, self.record.evidence, new_second())
+
+
+class BridgedTurns(WeakKeyDictionary[http.HTTPFlow, BridgedTurn]):
+    """The bridged turns whose reply has not ended."""
+
+    def running(self, asker: bytes, response_id: str) -> ReplyConverter | None:
+        """The reply that is this response; None if it does not run, or has another owner."""
+        for turn in self.values():
+            reply, owner = turn.running, turn.keeping.asker if turn.keeping else b""
+            if reply and owner == asker and reply.response["id"] == response_id:
+                return reply
+        return None
+
+    def resumes(self, resumed: tuple[bytes, str]) -> bool:
+        """Whether one continues this response with outputs of tools."""
+        return any(turn.resumed == resumed for turn in self.values())
+
+
+async def received_body(request: http.Request) -> bytes:
+    """The request's body, decoded; raises `Refused`."""
+    try:
+        return await request_body(request)
+    except UnknownEncodingError:
+        encoding = encoding_of(request).strip().lower()[:40]
+        raise Refused(f"Content-Encoding {encoding!r} cannot be read here.", status=415) from None
+    except DecodingError as error:
+        raise Refused(f"The compressed request body is unusable: {error}.") from None
+
+
+async def received_value(received: bytes) -> Any:
+    """The JSON value of a body; raises `Refused`."""
+    try:
+        return await request_value(received)
+    except NotJson:
+        raise Refused("The request body is not valid JSON.", code="invalid_json") from None

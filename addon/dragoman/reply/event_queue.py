@@ -1,0 +1,44 @@
+"""The events that are written and not sent yet.
+
+An event is made bytes at once, so that nothing that happens later changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..wire.sse import Frame
+
+
+class EventQueue:
+    """The events of one reply."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        """How many there have been."""
+        self.frames: list[Frame] = []
+        self.wanted = True
+        """Whether the events are sent; a client that asked for no stream gets only the reply."""
+        self.holds_end = False
+        """Whether the end of the reply waits for `release_end`."""
+        self.end: list[Frame] = []
+
+    def send(self, frames: Sequence[Frame]) -> None:
+        if self.wanted:
+            self.frames += frames
+        self.number += len(frames)
+
+    def hold_end(self, frames: int) -> None:
+        """The end of the reply has been written: so many frames."""
+        if self.holds_end:
+            self.end = self.frames[-frames:]
+            del self.frames[-frames:]
+
+    def release_end(self) -> None:
+        self.frames += self.end
+        self.end = []
+
+    def drain(self) -> list[Frame]:
+        """The frames since the last call."""
+        frames, self.frames = self.frames, []
+        return frames
