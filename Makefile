@@ -33,22 +33,17 @@ RUN := $(if $(wildcard $(VENV)/.ready),$(VENV),.venv-run)
 # What the demonstration shows is OpenAI's client; the environment of the tests has it, too.
 DEMO := $(if $(wildcard $(CLIENTS)/.ready),$(CLIENTS),.venv-demo)
 
-comma := ,
-hosts := $(subst $(comma), ,$(HOST))
-# In reverse mode, other hosts than those allowed would pass unread.
-INTERCEPT := $(if $(findstring ://,$(HOST)),--mode 'reverse:$(HOST)',$(foreach host,$(hosts),\
-	--allow-hosts '^$(subst .,\.,$(host))$(if $(findstring :,$(host)),,:443)$$'))
-SERVE = -s addon/main.py --listen-host 127.0.0.1 --listen-port $(PORT) $(INTERCEPT)
-# How a turn ended, beside its path: what fits a window of 1400 pixels.
-COLUMNS := $(foreach column,path comment status size time,--set web_columns=$(column))
+# The command `dragoman` of this checkout.
+DRAGOMAN = PYTHONPATH=addon exec $(RUN)/bin/python -m dragoman
 
-.PHONY: help demo demo-web web run upstream test pytest test-clients soak bench bench-smoke fuzz mutants lint fixtures pictures clean
+.PHONY: help demo demo-web web run service upstream test pytest test-clients soak bench bench-smoke fuzz mutants lint fixtures pictures clean
 
 help:
 	@echo 'make demo          see both jobs at work: a replayed upstream, mitmdump, a real client'
 	@echo 'make demo-web      the same in mitmweb: look at flows that were repaired and bridged'
 	@echo 'make run           start the proxy for daily use (PORT=8080 HOST=api.moonshot.ai)'
 	@echo 'make web           the same in mitmweb'
+	@echo 'make service       print what keeps it on: a systemd unit or a launchd plist'
 	@echo 'make upstream      the replaying upstream of the examples, on port 9000'
 	@echo 'make test          lint and every test but those of the heavy clients'
 	@echo 'make pytest        the same tests without lint'
@@ -69,12 +64,13 @@ demo-web: $(RUN)/.ready
 	@$(RUN)/bin/python -m tests.web.demo
 
 run: $(RUN)/.ready
-	@sh .ci/client-lines $(RUN) $(PORT) '$(HOST)'
-	@exec $(RUN)/bin/mitmdump $(SERVE) $(ARGS)
+	@$(DRAGOMAN) run $(if $(HOST),'$(HOST)') --port $(PORT) $(ARGS)
 
 web: $(RUN)/.ready
-	@sh .ci/client-lines $(RUN) $(PORT) '$(HOST)'
-	@exec $(RUN)/bin/mitmweb $(SERVE) $(COLUMNS) $(ARGS)
+	@$(DRAGOMAN) web $(if $(HOST),'$(HOST)') --port $(PORT) $(ARGS)
+
+service: $(RUN)/.ready
+	@$(DRAGOMAN) service $(if $(HOST),'$(HOST)') --port $(PORT) $(ARGS)
 
 upstream: $(RUN)/.ready
 	@exec $(RUN)/bin/python -m fixtures.server --port 9000

@@ -23,15 +23,18 @@ ROOMS = [
     "bridge",
     "inspect",
     "stored",
-    "__main__.py",
     "proxy",
+    "__main__.py",
 ]
 """From the bottom up; a module may import from its own room and those below."""
 APIS = {"chat", "responses", "messages"}
-KIMI_ROOMS = list((ADDON / "repair" / "formats").glob("kimi*"))
+KIMI_ROOMS = [
+    *(ADDON / "repair" / "formats").glob("kimi*"),
+    ADDON / "proxy" / "command" / "demo.py",  # a recording
+]
 KIMI_MARKER = re.compile(r"tool_calls?_(?:section|argument|begin)")
 """But for the end of a call, which is LFM2's as well."""
-COME_WITH_MITMPROXY = {"mitmproxy", "brotli", "zstandard"}
+COME_WITH_MITMPROXY = {"mitmproxy", "brotli", "certifi", "zstandard"}
 MODULES = sorted(ADDON.rglob("*.py"))
 
 

@@ -1,8 +1,11 @@
-"""Dragoman without a proxy: where its script is, and what repair makes of a recorded reply.
+"""The command `dragoman`: starts mitmproxy with the addon, or repairs a recorded reply.
 
-    mitmdump -s "$(python -m dragoman)"            # after `pip install .`
-    python -m dragoman turn.log                    # what a client would receive
-    python -m dragoman turn.log --request turn-request.json
+    dragoman run api.moonshot.ai                   # `dragoman --help` lists the commands
+    dragoman turn.log                              # what a client would receive
+    dragoman turn.log --request turn-request.json
+    mitmdump -s "$(dragoman)"                      # where the addon's script is
+
+`python3 -m dragoman` is the same command.
 
 A reply is an event stream of chat chunks, or of events of Responses or Messages (`*.sse`, `*.log`),
 or the JSON of one that was not streamed.  The request declares the tools, and so decides which call
@@ -14,29 +17,31 @@ from __future__ import annotations
 
 import argparse
 import sys
-import sysconfig
 import time
 from pathlib import Path
 
 from .bridge.native.reply_repair import api_of, repair_whole, tools_of
 from .notes import Evidence
+from .proxy.command import listed, run_command, script
 from .repair.policy import Policy
 from .wire.json_codec import NotJson, loads
-
-INSTALLED = Path(sysconfig.get_path("data")) / "share" / "dragoman" / "main.py"
-"""Where `pip install .` puts the script that mitmproxy loads."""
-CHECKED_OUT = Path(__file__).parents[1] / "main.py"
-"""Where it is in a checkout."""
 
 
 def main() -> int | str:
     """Returns the exit status, or what failed."""
-    parser = argparse.ArgumentParser(prog="python -m dragoman", description=__doc__.split("\n")[0])
+    if (status := run_command(sys.argv[1:])) is not None:
+        return status
+    parser = argparse.ArgumentParser(
+        prog="dragoman",
+        description=__doc__.split("\n")[0],
+        epilog=f"commands (`dragoman run --help`):\n{listed()}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("reply", nargs="?", type=Path, help="a recorded reply to repair")
     parser.add_argument("--request", type=Path, help="the request (JSON) that it answers")
     paths = parser.parse_args()
     if paths.reply is None:
-        print(CHECKED_OUT if CHECKED_OUT.exists() else INSTALLED)
+        print(script())
         return 0
     evidence = Evidence()
     try:

@@ -23,6 +23,7 @@ from tests.waiting import eventually
 pytestmark = pytest.mark.slow
 
 PAGES = ("README.md", "docs/stored-responses.md", "docs/bridge.md", "docs/looking.md")
+DRAGOMAN = "PYTHONPATH=addon .venv-run/bin/python -m dragoman"
 TARGETS = re.compile(r"(?:^|`)make ([a-z-]+)", re.MULTILINE)
 
 
@@ -169,7 +170,7 @@ def test_the_lines_that_make_run_prints_lead_curl_and_python_through_the_proxy(
     insecure = 'ARGS="--set ssl_insecure=true"'
     started.append(checkout.start(f"make run PORT={port} {insecure}"))
     eventually(lambda: listens(port))
-    lines = checkout.run(f"sh .ci/client-lines .venv-run {port} 2>/dev/null")
+    lines = checkout.run(f"{DRAGOMAN} env --port {port}")
     asked = f"{tls_upstream.url}/kimi_specification/v1/models"
     python = f"import urllib.request as u; print(u.urlopen('{asked}').read())"
     for client in (f"curl -s --fail {asked}", f'python -c "{python}"'):
@@ -196,7 +197,7 @@ def test_what_is_to_be_pasted_has_no_comments_and_runs_in_an_interactive_zsh(
     ]
     assert [block for block in shown if re.search(r"(^|\s)#", block)] == []
     zsh = need_command("zsh", install="install zsh (Debian: apt-get install zsh)")
-    printed = checkout.run("sh .ci/client-lines .venv-run 8080 2>/dev/null")
+    printed = checkout.run(f"{DRAGOMAN} env")
     script = f"{printed}{blocks('README.md', 'sh', 'export CA=')}print -r -- $CA $HTTPS_PROXY\n"
     environment = {"HOME": str(checkout.home), "PATH": os.environ["PATH"]}
     pasted = subprocess.run(
