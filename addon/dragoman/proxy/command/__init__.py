@@ -20,6 +20,7 @@ COMMANDS = {
     "run": ("run", "start mitmdump with the addon, and print the lines for clients' shells"),
     "web": ("run", "the same with mitmweb"),
     "env": ("run", 'print these lines alone: eval "$(dragoman env)"'),
+    "check": ("check", "see whether a host needs it: dragoman check URL --model NAME"),
     "demo": ("demo", "see it at work: a replayed host, mitmdump, clients of three APIs"),
     "service": ("service", "print a systemd unit or a launchd plist that keeps it on"),
 }
