@@ -37,8 +37,8 @@ calls = st.sampled_from(
 )
 soups = st.lists(words | calls | st.sampled_from([SB, SE, CB, CE]), max_size=8).map("".join)
 # What stands behind a call_begin is that call's header, and may be replaced by a name; a
-# quotation mark, or an indent, may quote what follows it.
-unquoted = words.filter(lambda word: word not in ('"', "\n"))
+# quotation mark, or an indent, may quote what follows it, and a blank lets a line name it.
+unquoted = words.filter(lambda word: word not in ('"', "\n", " "))
 soups_without_headers = st.lists(unquoted | calls | st.sampled_from([SB, SE, CE])).map("".join)
 
 

@@ -143,6 +143,15 @@ SECTION_TOLD = "So <|tool_calls_section_begin|> begins, <|tool_calls_section_end
 SECTION_OF = "Kimi begins with <|tool_calls_section_begin|> where others do so."
 EMPTY = "Well <|tool_calls_section_begin|> <|tool_calls_section_end|> then."
 LFM = "<|tool_call_start|>[rm(path='x')]<|tool_call_end|> then"
+NAMED = [
+    "K2 begins with <|tool_calls_section_begin|>, a call with <|tool_call_begin|> and so on.",
+    "A section ends with <|tool_call_end|><|tool_calls_section_end|>.",
+    "- <|open|>think<|sep|> begins a thought (<|close|>think<|sep|> ends it)",
+    "K3 writes <|open|>think<|sep|>…<|close|>think<|sep|> around thoughts.",
+    "After <|close|>think<|sep|><|open|>tools<|sep|> come the calls",
+    "The last one is **<|end_of_msg|>**",
+    "It ends with <|tool_call_begin|>",
+]
 K2_CALL, GLM_CALL = (CALLS[name].replace("¦", "") for name in ("kimi_k2", "glm"))
 STRAYS = [
     *[
@@ -150,17 +159,25 @@ STRAYS = [
         for text in (K3_TOLD, K2_TOLD, SECTION_TOLD, EMPTY, LFM)
         for model in ("glm-5", "qwen3", "deepseek-v4", "minimax-m2", "my-model", "lfm2-8b")
     ],
-    ("kimi-k2.5", K2_TOLD, "It ends with  and , they say."),
+    *[
+        (model, text, text)
+        for text in (K3_TOLD, K2_TOLD, SECTION_TOLD, SECTION_OF, *NAMED)
+        for model in ("kimi-k2.5", "kimi-k3")
+    ],
+    ("kimi-k3", "Hm. <|close|>think<|sep|><|open|>response<|sep|>**So**", "Hm. **So**"),
+    ("kimi-k3", "Hm. <|close|>think<|sep|>So", "Hm. So"),
+    ("kimi-k2.5", "It ends.<|tool_call_end|> And so.", "It ends. And so."),
+    ("kimi-k2.5", "It ends\n<|tool_call_end|>\nand so.", "It ends\n\nand so."),
     ("kimi-k2.5", EMPTY, "Well  then."),
     # Quoted as calls are: by what follows.
-    ("kimi-k2.5", "a `b <|tool_call_end|> c", "a `b  c"),
-    ("kimi-k2.5", "a `b <|tool_call_end|> c\n`d", "a `b  c\n`d"),
+    ("kimi-k2.5", "a `b<|tool_call_end|> c", "a `b c"),
+    ("kimi-k2.5", "a `b<|tool_call_end|> c\n`d", "a `b c\n`d"),
     ("kimi-k2.5", "a `b <|tool_call_end|> c` d", "a `b <|tool_call_end|> c` d"),
-    ("kimi-k2.5", f"a `b <|tool_call_end|> c {K2_CALL}", f"a `b  c {MEANT}"),
+    ("kimi-k2.5", f"a `b<|tool_call_end|> c {K2_CALL}", f"a `b c {MEANT}"),
     ("kimi-k2.5", "<pre>\n<|tool_call_end|>\n</pre>", "<pre>\n<|tool_call_end|>\n</pre>"),
     ("kimi-k2.5", "<pre>\n<|tool_call_end|> c", "<pre>\n c"),
     ("kimi-k2.5", 'a "<|tool_call_end|>" b', 'a "<|tool_call_end|>" b'),
-    ("kimi-k2.5", 'a "b <|tool_call_end|> c', 'a "b  c'),
+    ("kimi-k2.5", 'a "b<|tool_call_end|> c', 'a "b c'),
     ("kimi-k3", "So “<|open|>think<|sep|>” begins.", "So “<|open|>think<|sep|>” begins."),
     ("kimi-k3", "Hm.<|close|>think<|sep|>A<|close|>message<|sep|><|end_of_msg|>", "Hm.A"),
     ("my-model", f"{K2_CALL}<|tool_call_end|> So.", f"{MEANT} So."),
@@ -208,7 +225,9 @@ def test_a_lone_tag_at_the_end_is_not_shown_to_clients_of_its_own_models(model: 
         assert at_sizes(model, text).strip() == "Let me look.", tag
         for other in ("my-model", "kimi-k2.5", "mistral-large"):
             assert at_sizes(other, text) == text, tag
-        for shape in ("It is `{}`.", "```\n{}\n", "```\n{}\n```\n", "a {} b"):
+        assert at_sizes(model, f"So.{tag}").strip() == "So.", tag
+        named = "a {} b", "The closer is {}", "- {}"
+        for shape in ("It is `{}`.", "```\n{}\n", "```\n{}\n```\n", *named):
             if shape != "a {} b" or tag.strip("</\n") == "tool_call>":
                 text = shape.replace("{}", tag.strip())
                 assert at_sizes(model, text) == text

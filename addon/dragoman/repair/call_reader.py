@@ -74,6 +74,8 @@ class Candidate:
     """What it becomes if it is a call."""
     alone: bool = False
     """Whether nothing may follow it (`MarkerMatch.alone`)."""
+    named: bool = False
+    """Whether a line of text names its marker, unless it begins a call (`text_reader`)."""
     odd: bool = False
     """Whether the header of its call is none, and only the end of its text makes it a call."""
     calls: int = 0
@@ -368,6 +370,8 @@ class CallReader:
         if self._is_in_vain(event):
             if self._format not in self._state.formats:
                 return TOO_MANY
+            if candidate is not None and candidate.named:
+                return QUOTED
             if not (self._rule.strays or self._format in self._state.called_in):
                 return ALONE
         if isinstance(event, Text):  # inside a section, before, between or after its calls

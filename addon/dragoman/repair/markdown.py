@@ -78,6 +78,9 @@ _OPENING = re.compile(
 )
 _BLOCK_ENDS = ("</", "-->", "]]>", "\\end{", "[/")
 """What the ends of elements and blocks begin with: they need not follow right after."""
+_AFTER_WORD = re.compile(r"(?:\S[ \t]+[(\[{*_~\"'“‘„«]{0,3}|\|>[^\w\s<>`]{1,16})\Z")
+"""The end of a line, so far, in which a name would follow: a word and a blank, maybe a bracket or a
+mark; or punctuation alone after another such name (``<|open|>…<|close|>``)."""
 _CLOSING_TAGS = re.compile(r"(?:\s*</[\w:-]{1,40}>)*\s*")
 _CLOSING_TAG_SO_FAR = re.compile(r"<(?:/[\w:-]{0,40})?")
 AFTER_LIMIT = 2048
@@ -231,6 +234,11 @@ class MarkdownCode:
         """If code is not open for certain: the lengths of the runs one of which opens inline code
         if another closes it in the rest of the line."""
         return () if any(self._fences) or "`" not in self._line else _unclosed(self._line)
+
+    @property
+    def names(self) -> bool:
+        """Whether a line of text comes here to a place where it may name something."""
+        return _AFTER_WORD.search(self._line, max(0, len(self._line) - _HEAD)) is not None
 
     def quotation(self) -> Quotation | None:
         """How calls that begin here may be quoted, if code is not open for certain; None if

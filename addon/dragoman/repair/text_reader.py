@@ -5,10 +5,15 @@ Markdown text quotes, unless nothing but white space may come after the section 
 field (`CallRule.quoted_last`): Kimi leaves fences open, and a real section always ends its
 turn, where a quoted one is followed by the fence's end.  Text before a marker is held while it
 may be the header of a call whose begin marker the host has stripped.
+
+A marker that begins no call is a stray one, or a line of text names it (``K3 begins a thought with
+<|open|>think<|sep|> and …``): a word and a blank are before it, and a blank, punctuation or nothing
+after it, or after those that follow right after it.  Then it is text.
 """
 
 from __future__ import annotations
 
+import re
 from copy import copy
 
 from ..notes import QUOTED
@@ -24,6 +29,13 @@ from .scan_state import AFTER_ALL_CALLS, MAX_CALLS, ScanState
 
 BLANK_LIMIT = 4096
 """Characters of white space after a call that are held, as formatting unless text follows."""
+NAMED_LIMIT = 256
+"""Characters after a marker in which a line of text shows that it names it, or a call begins."""
+_MARKS = r"[^\w\s<{\[]{0,16}+"
+_NAMED = re.compile(rf"{_MARKS}(?:\s|\Z|(?<=[^>])<)")
+"""What follows a marker that is named; a bold word would be an answer."""
+_MAY_BE_NAMED = re.compile(_MARKS)
+"""The start of it."""
 MAX_QUOTED = 4 * CANDIDATE_LIMIT
 """Characters of candidates in code that turned out to be text; after so many, markers in
 code are text at once, as each of them is read twice."""
@@ -77,6 +89,7 @@ class TextReader:
             rule = self._rules(marker.format)
             quotation = code.quotation()
             quoted = self._state.begin_is_text or (quotation and quotation.quotes_line)
+            quoted = quoted or (code.names and not after_call)
             if quoted or self._why_text(marker, rule, is_open=code.is_open()):
                 self._leave(marker, QUOTED)
             else:
@@ -125,10 +138,18 @@ class TextReader:
             if quoted:
                 self._leave(marker, QUOTED)
                 continue
+            named = 0 if after_call or not code.names else self._named_until(marker)
+            if named is None:
+                return None
+            if named and not opens_call:
+                self._leave_all(marker, named)
+                continue
             if self.channel is not None and self.channel.format is marker.format:
                 self.channel = None
             if opens_call:
-                return marker, header, self._candidate(marker, rule, quotation, is_open=is_open)
+                candidate = self._candidate(marker, rule, quotation, is_open=is_open)
+                candidate.named = named > 0
+                return marker, header, candidate
             dropped = self._drop(marker, rule, "channel marker" if marker.kind else "stray")
             if marker.kind and dropped:
                 self.channel = marker
@@ -193,6 +214,47 @@ class TextReader:
         if marker.format in self._state.begin_is_text and not marker.is_opener:
             return "of a call that is text"
         return ""
+
+    def _named_until(self, marker: MarkerMatch) -> int | None:
+        """Where the markers that are named with this one end in the buffer, if what follows them
+        shows that they are named; 0 if not, None if more text is needed."""
+        find, near = self._state.formats.find, self.buffer[: marker.end + NAMED_LIMIT]
+        ended = self.ended or len(near) == marker.end + NAMED_LIMIT
+        last, opener = marker, marker.opens_call
+        while (found := find(near, last.end)) and found.start == last.end:
+            last, opener = found, opener or found.opens_call
+        if not (named := self._is_named(near, last.end, ended=ended)):
+            return named and 0
+        return self._no_call_until(near, last.end, ended=ended) if opener else last.end
+
+    def _no_call_until(self, text: str, end: int, *, ended: bool) -> int | None:
+        """`end`, where markers end of which some begin calls, if none begins after them, in their
+        line; 0 if one does, None if more text is needed."""
+        formats, after = self._state.formats, text[end:].lstrip()
+        if after.startswith("<") or not (after or ended):
+            return 0 if after else None
+        line, line_end, _ = text[end:].partition("\n")
+        found = formats.find(line)
+        while found is not None:
+            named = self._is_named(line, found.end, ended=ended or bool(line_end))
+            if found.opens_call and not named:
+                return named and 0
+            found = formats.find(line, found.end)
+        return end if ended or line_end else None
+
+    def _is_named(self, text: str, at: int, *, ended: bool) -> bool | None:
+        """Whether a marker that ends at this place in a text is named, as what follows shows."""
+        half = 0 < len(text) - at == self._state.formats.unfinished(text[at:])
+        if not ended and (half or _MAY_BE_NAMED.fullmatch(text, at)):
+            return None
+        return _NAMED.match(text, at) is not None
+
+    def _leave_all(self, marker: MarkerMatch | None, end: int) -> None:
+        """The markers from this one on, up to this place in the buffer, are text."""
+        while marker is not None and marker.end <= end:
+            end -= marker.end
+            self._leave(marker, QUOTED)
+            marker = self._state.formats.find(self.buffer) if end else None
 
     def _leave(self, marker: MarkerMatch, why: str) -> None:
         """The marker is text."""

@@ -39,7 +39,8 @@ TABLE = {
     ),
     "ended by its marker": (f'{CB}bash{SEP}{{"command":"l{CE}.', '[bash {"command":"l?].'),
     "cut off": (f'{CSB}{CB}bash{SEP}{{"command":"l', '[bash {"command":"l…]'),
-    "a stray token": (f"So {CSE} it is.", "So  it is."),
+    "a stray token": (f"So.{CSE} It is.", "So. It is."),
+    "a named token": (f"So {CSE} it is.", "="),
     "in code": (f"`{CSB}` and\n```\n{CSB}{V31}{CSE}\n```\n", "="),
     "a token in prose": (f"The token {CSB} begins them.", "="),
     "an undeclared tool in a fence, then a declared one": (
