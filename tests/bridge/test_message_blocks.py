@@ -318,11 +318,64 @@ def test_what_anthropics_servers_did_is_told_in_the_assistants_message() -> None
         {"type": "web_search_tool_result", "tool_use_id": "s", "content": [found]},
         text("It is tea."),
     ]
-    (message,) = after(assistant(*blocks))
+    message = after(assistant(*blocks))[0]
     assert all(each in message["content"] for each in ("tea", "https://a.org", "It is tea."))
 
 
 # What a family needs
+
+
+@pytest.mark.parametrize("model", ["deepseek-v4", "zai-org/glm-5.2", "openai/gpt-oss-120b"])
+def test_a_model_that_reads_no_images_has_a_line_in_their_place(model: str) -> None:
+    made = of_messages(user(text("See"), IMAGE), RUN, user(result("a", IMAGE)), model=model)
+    line = "[An image was left out: this model reads no images.]"
+    assert made.messages[0] == user(f"See\n{line}")
+    assert made.messages[2]["content"] == line
+    assert any(note.startswith("left out an image") for note in made.notes)
+
+
+@pytest.mark.parametrize("model", ["glm-4.6v", "kimi-k2.5", "some-model"])
+def test_other_models_have_their_images(model: str) -> None:
+    assert of_messages(user(IMAGE), model=model).messages[0]["content"] == [PICTURE]
+
+
+MISTRAL = "mistralai/devstral-medium"
+
+
+def test_turns_alternate_for_mistral() -> None:
+    answers = user(result("a", IMAGE), text("more"))
+    made = of_messages(HI, system("R"), RUN, answers, system("S"), model=MISTRAL).messages
+    assert roles(made) == ["user", "assistant", "tool", "assistant", "user"]
+    assert made[0]["content"] == f"hi\n\n{reminder('R')}"
+    assert made[3]["content"] == "Understood."
+    parts = [text("[Returned by run:]"), PICTURE, text("more"), text(reminder("S"))]
+    assert made[4]["content"] == parts
+
+
+def test_mistral_has_call_ids_of_nine_and_no_thoughts() -> None:
+    turn = [assistant(thought("T"), call("toolu_1")), user(result("toolu_1", "A"))]
+    made = of_messages(HI, *turn, *turn, model=MISTRAL).messages
+    ids = [each["tool_call_id"] for each in made if each["role"] == "tool"]
+    assert ids == ["000000000", "000000001"]
+    assert not any("reasoning_content" in each for each in made)
+
+
+@pytest.mark.parametrize(
+    ("model", "last"),
+    [
+        ("kimi-k2.5", {"role": "assistant", "content": "{", "partial": True}),
+        (MISTRAL, {"role": "assistant", "content": "{", "prefix": True}),
+    ],
+)
+def test_an_answer_that_is_begun_is_continued_in_the_familys_words(model: str, last: Json) -> None:
+    assert of_messages(HI, assistant(text("{")), model=model).messages[-1] == last
+
+
+def test_an_answer_that_is_begun_is_continued_at_the_users_word_by_others() -> None:
+    made = after(assistant(text("{")))
+    assert made[0] == {"role": "assistant", "content": "{"}
+    assert made[1]["role"] == "user"
+    assert made[1]["content"].startswith("Continue your last message")
 
 
 @pytest.mark.parametrize("model", ["kimi-k2.5", "deepseek-v4"])

@@ -73,7 +73,7 @@ class Session:
     # The client
 
     def ask(self, *, more: bool = False) -> None:
-        """`more`: only the latest message has become longer."""
+        """`more`: the latest message may have become longer."""
         self.requests += 1
         is_resumed = self.some()
         messages = [self.rendered(message, is_resumed) for message in self.messages]
@@ -209,7 +209,7 @@ class Session:
             latest["content"].append(text("Summarize."))
         else:
             self.messages.append({"role": "user", "content": [text("Summarize.")]})
-        self.ask(more=latest["role"] == "user")
+        self.ask(more=True)
         self.begin()
         self.messages[0]["content"].insert(0, text(f"Summary: {self.token()}"))
         self.ask()

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-CallIdForm = Literal["kept", "conversation", "message"]
-"""`kept`: any id will do, and the client's stay.  The others are a prefix with the function's name,
-and a number that counts all calls of the conversation, or those of one assistant message."""
-_PREFIXES = {"kept": "", "conversation": "functions.{}:", "message": "{}:"}
+CallIdForm = Literal["kept", "conversation", "message", "nine"]
+"""`kept`: any id will do, and the client's stay.  `conversation` and `message` are a prefix with
+the function's name, and a number that counts all calls of the conversation, or those of one
+assistant message; `nine` is a number of nine digits that counts all."""
+_PREFIXES = {"kept": "", "conversation": "functions.{}:", "message": "{}:", "nine": ""}
 _DIGITS = re.compile("[0-9]+").fullmatch
 
 
@@ -41,13 +42,14 @@ class CallIds:
     def sent(self, client_id: str, name: str) -> str:
         """The id of the next call, which is one of the function `name`."""
         prefix = _PREFIXES[self._form].format(name) if name else ""
-        sent, stays = client_id, bool(client_id)
+        sent, stays = client_id, bool(client_id) and self._form != "nine"
         if prefix:
             number = client_id.removeprefix(prefix)
             stays = self._keeps_own and number != client_id and bool(_DIGITS(number))
         self._number = max(self._number, self._calls)
         while not stays or sent in self._in_message or sent in self._made:
-            sent = f"{prefix or (client_id or 'call') + '_'}{self._number}"
+            stem = prefix or f"{client_id or 'call'}_"
+            sent = f"{self._number:09}" if self._form == "nine" else f"{stem}{self._number}"
             stays = sent not in self._used
             self._number += 1
         if sent != client_id:

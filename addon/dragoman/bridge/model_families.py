@@ -86,7 +86,8 @@ class Family:
     """Searched in the lower-cased model name."""
     call_ids: CallIdForm = "kept"
     """`conversation`: K2 reads the name out of the id and goes silent on foreign ones; `message`:
-    so K3 counts, and takes foreign ones from chat clients."""
+    so K3 counts, and takes foreign ones from chat clients; `nine`: "must be a-z, A-Z, 0-9, with a
+    length of 9" (Mistral's API)."""
     renumbers: bool = False
     """Whether all ids of that form are made anew (`bridged`)."""
     reasoning: Literal["calls", "known", "all", "never"] = "calls"
@@ -115,12 +116,20 @@ class Family:
     """Where a system message may stand.  `start`: one, as the first message, or the host
     refuses the request (Qwen's template: "System message must be at the beginning.";
     MiniMax's API, for a second one too: "invalid chat setting (2013)")."""
+    alternates: bool = False
+    """Whether the assistant must speak between a tool, or the user, and the user (Mistral's
+    templates, and its API: "Unexpected role 'user' after role 'tool'")."""
+    reads_images: bool = True
+    """Whether an image may be sent.  It stays in the history, and would be refused in each turn
+    (DeepSeek: "unknown variant `image_url`")."""
+    prefill: str = ""
+    """The member of the last message by which the assistant continues it; "" if there is none."""
 
     @property
     def is_strict(self) -> bool:
         """Whether there is anything in a request that its hosts refuse."""
         limits = self.sampling or self.system_messages == "start" or not self.forced_tool_choice
-        return bool(limits) or self.refuses != Refusals()
+        return bool(limits) or self.alternates or self.refuses != Refusals()
 
     @property
     def bridged(self) -> Family:
@@ -192,6 +201,7 @@ _KIMI = Family(
     sampling=_FIXED,
     tool_name=_KIMI_TOOL_NAME,
     efforts=_LOW_TO_HIGH,
+    prefill="partial",
 )
 _FAMILIES: tuple[Family, ...] = (
     replace(
@@ -229,7 +239,17 @@ _FAMILIES: tuple[Family, ...] = (
     ),
     _KIMI,
     Family("minimax", "minimax", system_messages="start"),
-    Family("glm", "glm", refuses=Refusals(web_search=True)),
+    Family("glm-v", "glm", re.compile(r"[0-9]v"), refuses=Refusals(web_search=True)),
+    Family("glm", "glm", refuses=Refusals(web_search=True), reads_images=False),
+    Family(
+        "mistral",
+        "mistral",
+        call_ids="nine",
+        # "Extra inputs are not permitted"
+        reasoning="never",
+        alternates=True,
+        prefill="prefix",
+    ),
     Family(
         "qwen",
         "qwen",
@@ -240,14 +260,16 @@ _FAMILIES: tuple[Family, ...] = (
     Family(
         "deepseek",  # V3.2, V4, and the names without a number
         "deepseek",
-        re.compile(r"^(?!.*(?:r1|v2|v3(?![.p_-]?[2-9])|coder|distill))"),
+        re.compile(r"^(?!.*(?:r1|v2|v3(?![.p_-]?[2-9])|coder|distill|vl|ocr))"),
         reasoning="all",
         refuses=_DEEPSEEK,
         # "Thinking mode does not support this tool_choice": it thinks unless that is turned off.
         forced_tool_choice=False,
         thinking_off={"thinking": {"type": "disabled"}},
+        reads_images=False,
     ),
-    Family("gpt-oss", "gpt-oss", efforts=_LOW_TO_HIGH),  # all that its format Harmony has
+    # All that its format Harmony has.
+    Family("gpt-oss", "gpt-oss", efforts=_LOW_TO_HIGH, reads_images=False),
     Family(
         "openai",
         "openai",

@@ -33,6 +33,8 @@ from .tool_names import ToolNames
 NO_OUTPUT = "No output of this call was recorded."
 """The text of a stand-in."""
 _SEE_BELOW = "The output is in the next user message."
+_BETWEEN = "Understood."
+"""What the assistant says where it must say something."""
 _LOOKS_ENCODED = re.compile("\ufeff|.{0,3}\0", re.DOTALL).match
 """What JSON in other encodings begins with: `loads` would take the text for that."""
 
@@ -180,11 +182,29 @@ class ChatHistory:
         if segment.reminders:
             content = _joined(self._sent[last].get("content"), *segment.reminders)
             self._sent[last] = self._sent[last] | {"content": content}
+        others = segment.others
         if media:
             self._evidence.note("moved to a user message", "media of tool outputs")
-            self._sent.append({"role": "user", "content": media})
-        self._sent += segment.others
+            others = [{"role": "user", "content": media}, *others]
+        self._sent += self._alternating(others) if self._family.alternates else others
         return self._sent
+
+    def _alternating(self, messages: list[Any]) -> list[Any]:
+        """The messages after the assistant's and the outputs, with the user's joined, and words of
+        the assistant's before them where it has to speak."""
+        made: list[Any] = []
+        for message in messages:
+            before = [None, *self._sent[-1:], *made[-1:]][-1]
+            if _role(message) != "user" or _role(before) not in ("user", "tool"):
+                made.append(message)
+            elif made and _role(made[-1]) == "user":
+                self._evidence.note("joined to the one before", "a user message")
+                content = _joined(made[-1].get("content"), message.get("content"))
+                made[-1] = made[-1] | {"content": content}
+            else:
+                self._evidence.note("put before a user message", "words of the assistant's")
+                made += [{"role": "assistant", "content": _BETWEEN}, message]
+        return made
 
     def _output(self, call: _Call) -> Json:
         output = call.output
@@ -338,6 +358,10 @@ def with_member(holder: Json, name: str, value: Any) -> Json:
     if isinstance(value, list) and isinstance(old, list) and len(value) == len(old):
         same = all(map(operator.is_, value, old))
     return holder if same else {**holder, name: value}
+
+
+def _role(message: Any) -> Any:
+    return message.get("role") if isinstance(message, dict) else None
 
 
 def _is_null(message: Json) -> bool:

@@ -88,6 +88,9 @@ def _checked(body: object) -> RequestObject:
 
 # Messages
 
+_CONTINUE = "Continue your last message from where it ends. Do not repeat any of it."
+"""For models that cannot be given the beginning of their answer."""
+
 
 def _messages(
     request: RequestObject,
@@ -115,9 +118,17 @@ def _messages(
             layout.history.skip_reply()
         yield
     layout.end_reply()
-    if messages := layout.history.end_segment():
-        return messages
-    raise Refused("'messages' say nothing.", param="messages")
+    messages = layout.history.end_segment()
+    if not messages:
+        raise Refused("'messages' say nothing.", param="messages")
+    latest = messages[-1]
+    if latest["role"] == "assistant" and not latest.get("tool_calls"):
+        evidence.note("continued", "the assistant's last message")
+        if family.prefill:
+            messages[-1] = latest | {family.prefill: True}
+        else:
+            messages.append({"role": "user", "content": _CONTINUE})
+    return messages
 
 
 def _not_here(missed: list[str]) -> str:
