@@ -102,6 +102,8 @@ class _Option:
     read: Callable[[str], Any]
     """Raises `_InvalidError`."""
     choices: tuple[str, ...] | None = None
+    joined: str = ""
+    """What joins the elements of a list in the configuration file; empty if there can be none."""
 
 
 def _choice(text: str, *choices: str) -> _Option:
@@ -118,6 +120,7 @@ _OPTIONS = {
         "Which responses to repair: a flow filter, 'auto' for every reply of Chat Completions, the "
         "Responses API or the Messages API (but that of Anthropic's own host), or 'off'.",
         _flow_test,
+        joined=" | ",
     ),
     "dragoman_formats": _Option(
         "auto",
@@ -126,6 +129,7 @@ _OPTIONS = {
         _checked(
             FormatChoice.of, f"auto, to all, or to one or more of {_FORMATS}, joined by commas"
         ),
+        joined=",",
     ),
     "dragoman_kimi_text": _choice(
         "Where text around a tool call section goes in a chat reply: 'content', or the 'field' it "
@@ -142,12 +146,14 @@ _OPTIONS = {
         "Which requests to .../responses to bridge to Chat Completions: a flow filter, 'auto' "
         "for hosts known or found to speak only that, '~all' for a reverse proxy, or 'off'.",
         _flow_test,
+        joined=" | ",
     ),
     "dragoman_cure": _Option(
         "auto",
         "Which requests of Chat Completions and Messages to make acceptable to their hosts: a flow "
         "filter, 'auto' for all to models whose hosts are known to refuse some, or 'off'.",
         _flow_test,
+        joined=" | ",
     ),
     "dragoman_dialect": _choice(
         "The dialect of bridged streams: 'auto' (codex for Codex, else openai), 'openai', "
@@ -210,8 +216,8 @@ def declare(loader: Loader) -> None:
 
 def take_over(deferred: dict[str, Any]) -> None:
     """Convert mitmproxy's `deferred` options, those given before this script was loaded, to text.
-    An invalid one is removed, with an error in the log, with which mitmproxy does not start; an
-    unknown name gets a warning."""
+    An invalid one is removed, with an error in the log, with which mitmproxy does not start; so it
+    is with an unknown name."""
     for name, value in list(deferred.items()):
         if name in _OPTIONS:
             try:
@@ -221,11 +227,15 @@ def take_over(deferred: dict[str, Any]) -> None:
                 logger.error("%s", error)
         elif (like := name.lower().replace("-", "_")).startswith("dragoman"):
             nearest = get_close_matches(like, _OPTIONS, 1, cutoff=0.0)
-            logger.warning("There is no option %s; do you mean %s?", name, nearest[0])
+            logger.error("There is no option %s; do you mean %s?", name, nearest[0])
 
 
 def _as_text(name: str, given: object) -> str:
-    """Raises `OptionsError` if an option was not given one value."""
+    """Raises `OptionsError` if an option was not given one value, or a list where that has a
+    meaning: any of several filters, all of several formats."""
+    joined = _OPTIONS[name].joined
+    if joined and isinstance(given, list) and len(given) > 1 and set(map(type, given)) == {str}:
+        given = joined.join(f"({each})" if "|" in joined else each for each in given)
     values = getattr(given, "val", None)  # of the command line: one for each --set
     if values is None:
         values = given if isinstance(given, list) else [given]
