@@ -7,11 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
+from dragoman.wire.context_overflow import reworded_body
 from fixtures.server import Reply, Upstream
 from tests.bridge.messages_streams import K2, REQUEST, document, pieces, read, stream
 from tests.live import wire
 from tests.live.chat import FAULTS, Chat
 from tests.live.mitmdump import ADDON, Mitmdump
+from tests.wire.overflows import KNOWN, OVERFLOWS
 
 PATH = "/anthropic/v1/messages?beta=true"
 VERSION = (("anthropic-version", "2023-06-01"),)
@@ -174,6 +176,29 @@ def test_a_request_of_which_nothing_is_refused_leaves_byte_for_byte(chat: Chat, 
     chat.upstream.replies["passes/v1/messages"] = Reply(CLEAN)
     wire.exchange(f"{chat.proxy.url}/passes/v1/messages", body, headers=VERSION)
     assert chat.upstream.requests[-1].body == body
+
+
+@pytest.mark.parametrize("host", OVERFLOWS)
+def test_an_overflow_has_the_words_that_clients_know(chat: Chat, host: str) -> None:
+    """In an error, whole or encoded, and in an event of a stream; all else stays."""
+    status, error = OVERFLOWS[host]
+    body = json.dumps(error).encode()
+    more = (("request-id", "req_1"), ("retry-after", "7"))
+    wanted = reworded_body(body, status)
+    assert (wanted == body) == (host in KNOWN)
+    for options in ("", ";cut=bytes:7;framing=close", *[";encoding=gzip"] * (wanted != body)):
+        said = Reply(body, "application/json; charset=utf-8", status, more)
+        reply = chat.ask(said, options, path=PATH, request=REQUEST, headers=VERSION)
+        assert (reply.status, reply.body) == (status, wanted)
+        headers = {name.lower(): value for name, value in reply.headers}
+        assert headers["content-type"] == "application/json; charset=utf-8"
+        assert (headers["request-id"], headers["retry-after"]) == ("req_1", "7")
+    if status != 413:
+        begun = CLEAN.partition(b"event: content_block_stop")[0]
+        failed = b"%bevent: error\ndata: %b\n\n" % (begun, body)
+        got = chat.ask(failed, ";cut=event", path=PATH, request=REQUEST, headers=VERSION).body
+        assert got.startswith(begun)
+        assert json.loads(got[len(begun) :].partition(b"data: ")[2]) == json.loads(wanted)
 
 
 def test_a_client_that_waits_is_sent_pings(

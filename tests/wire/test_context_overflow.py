@@ -14,7 +14,11 @@ from dragoman.wire.context_overflow import (
     reworded_frame,
     with_overflow_reworded,
 )
+from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import Frame
+
+from .overflows import KNOWN as KNOWN_HOSTS
+from .overflows import OVERFLOWS
 
 # What a host says, and the tokens and the limit that it names.
 SAID: list[tuple[str, int | None, int | None]] = [
@@ -127,6 +131,12 @@ SAID: list[tuple[str, int | None, int | None]] = [
     ("Tokens in request more than max tokens allowed", None, None),
     ("the conversation has reached the maximum context limit", None, None),
     ("Context exceeds your deployment", None, None),
+    (
+        "Invalid 'messages[1].content': string too long. Expected a string with maximum length "
+        "10485760, but got a string with length 11000000 instead.",
+        None,
+        None,
+    ),
     ("Expected a string with maximum length 10485760, but got one of 11000000", None, None),
     ("k3-256k supports only 256K context", None, None),
 ]
@@ -171,6 +181,23 @@ def test_an_overflow_has_the_numbers_of_the_host(
     assert overflow.sentence.endswith(f"({said})")
     new = with_overflow_reworded(error(said, param="x"), status)
     assert new == error(overflow.sentence, param="x")
+
+
+@pytest.mark.parametrize("host", OVERFLOWS)
+def test_each_host_is_understood_and_all_else_that_it_says_stays(host: str) -> None:
+    status, value = OVERFLOWS[host]
+    body = json.dumps(value).encode()
+    sent = reworded_body(body, status)
+    if host in KNOWN_HOSTS:
+        assert sent == body
+        return
+    overflow = overflow_in(value, status)
+    assert overflow is not None and overflow.message in json.dumps(value)
+    assert overflow.sentence.endswith(f"({overflow.message})")
+    assert sent == dumps(value).replace(dumps(overflow.message), dumps(overflow.sentence))
+    event = b"event: error\ndata: " + body + b"\n\n"
+    if status != 413:
+        assert json.loads(reworded_frame(Frame(event)).data) == json.loads(sent)
 
 
 @pytest.mark.parametrize("said", [*OTHERS, *KNOWN])

@@ -87,14 +87,16 @@ _EXACT = {
 """Codes that stay as they are, and their types: Codex knows them, gives up and says why.  Not
 `slow_down`, on which it asks again only since version 0.158."""
 # An upstream's code that is not listed here names what happened better than its message.
-# Compared in lower case, letters alone.
+# Compared in lower case, letters alone.  One with blanks is a sentence, and as vague (xAI's "Client
+# specified an invalid argument").
 _VAGUE_CODES = frozenset(
     {
         *("", "error", "unknown", "unknownerror", "badrequest", "badrequesterror", "forbidden"),
         *("invalidrequest", "invalidrequesterror", "invalidparameter", "invalidparametererror"),
         *("invalidargument", "invalidvalue", "validationerror", "validationexception"),
         *("servererror", "internalerror", "internalservererror", "serviceunavailable"),
-        *("apierror", "upstreamerror", "providererror", "requestfailed"),
+        *("apierror", "upstreamerror", "providererror", "requestfailed", "badresponsestatuscode"),
+        "stringabovemaxlength",  # of a name, or of the whole prompt
     }
 )
 _CODES_BY_STATUS = {
@@ -127,7 +129,7 @@ def known_code(code: str, kind: str, message: str, status: int) -> str | None:
     for known in _KNOWN:
         if known.words.search(f"{code} {kind}"):
             return known.code
-    if re.sub(r"[^a-z]", "", code.lower()) in _VAGUE_CODES:
+    if " " in code or re.sub(r"[^a-z]", "", code.lower()) in _VAGUE_CODES:
         for known in _KNOWN:
             if known.means(message, status):
                 return known.code
