@@ -12,8 +12,8 @@ from dragoman.bridge.reply.pipeline import BridgePipeline
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
+from dragoman.reply.pipeline import RepairPipeline
 from dragoman.responses.dialects import DIALECTS
 from tests.bridge.replying import NOW, new_reply
 from tests.soak.check import compare_bridged, compare_repaired

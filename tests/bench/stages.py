@@ -15,20 +15,20 @@ from dragoman.bridge.chat_to_responses import responses_reply
 from dragoman.bridge.model_families import family_of
 from dragoman.bridge.native.request_tools import RequestTools
 from dragoman.bridge.native.responses_repair import ResponsesRepair
+from dragoman.bridge.read_reply import turn_reader
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.notes import Evidence
 from dragoman.proxy.stored.open_store import open_store
 from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
+from dragoman.reply.pipeline import RepairPipeline
 from dragoman.reply.turn_context import TurnContext
 from dragoman.responses.dialects import OPENAI
 from dragoman.stored.store import Limits
 from dragoman.stored.turn_reasoning import History, keep, recall
 from dragoman.wire import json_codec
 from dragoman.wire.chat_calls import CallDelta
-from dragoman.wire.reply_reader import TurnReader
 from dragoman.wire.sse import Frame, FrameSplitter, split
 from tests.bench.bench import Bench
 from tests.bench.figures import Goal, Row, Samples
@@ -66,7 +66,7 @@ def _repairing(pieces: Iterable[bytes]) -> list[Frame]:
 
 
 def _remembering(pieces: Iterable[bytes]) -> list[Frame]:
-    reader, repair, out = TurnReader(keeps=True), _repair(), []
+    reader, repair, out = turn_reader(keeps=True), _repair(), []
     for frame in _splitting(pieces):
         sent = repair.feed(frame)
         reader.take(frame, sent)

@@ -8,8 +8,8 @@ import pytest
 
 from dragoman.bridge.native.reply_repair import stage_for, tools_of
 from dragoman.notes import Evidence
-from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
+from dragoman.reply.pipeline import RepairPipeline
 from fixtures.regenerate import NOW, native_expected, native_fixtures, request, upstream
 
 from .native_grammar import check_native

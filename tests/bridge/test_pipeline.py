@@ -11,8 +11,8 @@ from dragoman.bridge.reply.pipeline import BridgePipeline, answer
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
+from dragoman.reply.pipeline import RepairPipeline
 from dragoman.responses.dialects import OPENAI
 from dragoman.wire.chat_end import EARLY
 from dragoman.wire.sse import LARGE, Frame

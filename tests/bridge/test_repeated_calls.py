@@ -14,8 +14,8 @@ from dragoman.bridge.reply.pipeline import BridgePipeline
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
+from dragoman.reply.pipeline import RepairPipeline
 from dragoman.responses.dialects import OPENAI
 from tests.repair.formats.turns import REQUEST
 from tests.repair.streams import NOW, chunk, sse

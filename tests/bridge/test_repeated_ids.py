@@ -14,8 +14,8 @@ from dragoman.bridge.request.convert import convert_request
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
+from dragoman.reply.pipeline import RepairPipeline
 from dragoman.reply.turn_context import TurnContext
 from dragoman.responses.dialects import OPENAI
 from tests.repair.streams import NOW, chunk, sse

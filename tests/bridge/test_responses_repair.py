@@ -14,9 +14,9 @@ from dragoman.bridge.native.native_writer import NativeWriter
 from dragoman.bridge.native.request_tools import RequestTools
 from dragoman.bridge.native.responses_repair import ResponsesRepair
 from dragoman.notes import Evidence
-from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
 from dragoman.repair.scanner import Scanner
+from dragoman.reply.pipeline import RepairPipeline
 from dragoman.responses.host_reader import HostItem, HostReader
 from dragoman.wire.sse import encode_chunk, split
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from dragoman.bridge.native.reply_repair import repair_whole, tools_of
+from dragoman.bridge.read_reply import read_reply
 from dragoman.bridge.reply.pipeline import answer
 from dragoman.notes import Evidence
 from dragoman.repair.policy import Policy
 from dragoman.wire import sse
 from dragoman.wire.reply_bounds import MAX_PARTS, MAX_VALUES, TooMany, bounded
-from dragoman.wire.reply_reader import read_reply
 from dragoman.wire.sse import Document, Frame
 
 from .replying import new_reply

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from dragoman.bridge.read_reply import read_reply
 from dragoman.inspect.outcome import outcome_of
 from dragoman.notes import Evidence, TurnFacts
 from dragoman.responses.envelope import seal
-from dragoman.wire.reply_reader import read_reply
 from tests.inspect.exchanges import exchange
 from tests.repair.streams import chunk, sse
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from dragoman.bridge.read_reply import read_reply
 from dragoman.inspect.exchange import Exchange
 from dragoman.inspect.stats import Stats
 from dragoman.notes import Evidence, TurnFacts
 from dragoman.proxy.observe.monitor import refused
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.wire.reply_reader import read_reply
 from tests.repair.streams import chunk, repair, sse, summarize
 
 SCHEMA = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}

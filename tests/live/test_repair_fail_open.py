@@ -116,7 +116,7 @@ STREAM_STAGES = [
     "proxy.flows.cure_flow:History.of",
     "proxy.flows.cure_flow:asker_of",
     "bridge.cure.tool_names:ToolNames.restored",
-    "wire.reply_reader:ReplyReader.frame",
+    "reply.facts:ReplyReader.frame",
     "proxy.observe.monitor:FlowRecorder",
     "proxy.observe.monitor:_facts",
     "proxy.observe.monitor:headline",

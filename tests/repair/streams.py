@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dragoman.bridge.native.reply_repair import repair_whole as repaired_whole
+from dragoman.bridge.read_reply import read_reply
 from dragoman.notes import Evidence, ReplyFacts
 from dragoman.repair.call_rule import CallRule
 from dragoman.repair.chat_stream import ChatRepair
@@ -15,7 +16,6 @@ from dragoman.repair.formats import ALL
 from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.policy import Policy
 from dragoman.repair.scanner import Scanner
-from dragoman.wire.reply_reader import read_reply
 from dragoman.wire.sse import Frame, FrameSplitter
 
 NOW = 1_700_000_000

@@ -7,12 +7,13 @@ from functools import partial
 
 import pytest
 
+from dragoman.bridge.read_reply import turn_reader
 from dragoman.bridge.reply.pipeline import BridgePipeline
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
+from dragoman.reply.pipeline import RepairPipeline
 from tests.bridge.replying import new_reply
 from tests.counting import calls_of
 from tests.repair.streams import NOW, chunk, sse
@@ -42,11 +43,11 @@ ALLOWED = {
     "more text": (16, 29),
     "a marker that begins a section": (58, 58),
     "a marker that begins a call": (37, 37),
-    "a header that starts a call": (89, 112),
-    "more arguments": (24, 46),
+    "a header that starts a call": (109, 132),
+    "more arguments": (33, 55),
     "more of a call that is held": (16, 16),
 }
-"""Repaired, and bridged as well; with the facts that `wire.reply_reader` notes."""
+"""Repaired, and bridged as well; with the facts that `reply.facts` notes."""
 
 
 def _frame(text: str) -> bytes:
@@ -58,7 +59,7 @@ def _feeding(*, bridged: bool) -> Callable[[bytes], object]:
     tools = DeclaredTools.of_request({**REQUEST, "model": MODEL})
     repair = ChatRepair(tools, Policy(), evidence, NOW)
     if not bridged:
-        return RepairPipeline(repair, evidence).feed
+        return RepairPipeline(repair, evidence, read=turn_reader()).feed
     reply = new_reply(evidence)
     reply.open()
     return BridgePipeline(reply, repair).feed

@@ -10,9 +10,9 @@ from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import ScanEvent
-from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
 from dragoman.repair.scanner import Scanner
+from dragoman.reply.pipeline import RepairPipeline
 from dragoman.wire.sse import LARGE, Frame, split
 from fixtures.regenerate import NOW, chat_fixtures, request
 from tests.repair.streams import chunk, repair_whole, sse

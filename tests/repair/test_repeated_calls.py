@@ -13,8 +13,8 @@ from dragoman.notes import Evidence
 from dragoman.repair import repeated_calls
 from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
+from dragoman.reply.pipeline import RepairPipeline
 from dragoman.wire.sse import Frame
 from tests.counting import calls_of
 from tests.repair.formats.turns import REQUEST

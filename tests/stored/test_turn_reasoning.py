@@ -13,11 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.bridge.model_families import family_of
+from dragoman.bridge.read_reply import read_reply, turn_reader
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
+from dragoman.reply.facts import MAX_TEXT, ReplyReader
+from dragoman.reply.pipeline import RepairPipeline
 from dragoman.stored import turn_reasoning
 from dragoman.stored.store import Store
 from dragoman.stored.turn_reasoning import (
@@ -31,7 +33,6 @@ from dragoman.stored.turn_reasoning import (
 )
 from dragoman.wire.chat_calls import CallDelta
 from dragoman.wire.json_codec import dumps
-from dragoman.wire.reply_reader import MAX_TEXT, ReplyReader, read_reply
 from tests.bridge.converting import cured, drained
 from tests.repair.streams import chunk, read, repair_whole, sse
 from tests.stored.backends import Backend, SqliteBackend
@@ -294,7 +295,7 @@ def keeping() -> RepairPipeline:
     """What repairs a reply whose reasoning is kept."""
     evidence = Evidence()
     return RepairPipeline(
-        ChatRepair(DeclaredTools({}), Policy(), evidence, 1), evidence, keeps=True
+        ChatRepair(DeclaredTools({}), Policy(), evidence, 1), evidence, read=turn_reader(keeps=True)
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.bridge.read_reply import read_reply
 from dragoman.inspect.pages.diff import carried
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.notes import Evidence
@@ -15,7 +16,6 @@ from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.wire.chat_calls import CallDelta, elements, read_delta
 from dragoman.wire.chat_delta import choices, citations, logprobs, lone_text
-from dragoman.wire.reply_reader import read_reply
 from tests.repair.streams import repair_whole, summarize
 
 from ..bridge.replying import feed_body, new_reply, run

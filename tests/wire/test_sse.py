@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.bridge.read_reply import read_reply
 from dragoman.wire import sse
-from dragoman.wire.reply_reader import read_reply
 from dragoman.wire.sse import (
     Frame,
     FrameSplitter,

@@ -34,7 +34,7 @@ from ..wire.chat_text import ADDED_REASONING, CONTENT, DETAILS, passages
 from ..wire.errors import error_object, read_error, unlisted
 from ..wire.json_codec import Json, array, string
 from ..wire.same_frames import SameFrames, with_arguments
-from ..wire.sse import BLANK_LINE_ENDS, Frame
+from ..wire.sse import BLANK_LINE_ENDS, Frame, Only
 
 MAX_MISSES = 16
 """Frames in a row that are not like the one before; after so many, none of the stream is."""
@@ -77,8 +77,10 @@ class ChatReader:
         self._part: Part | None = None
         """Of the text of frames like the latest."""
         self._call: Call | None = None
-        self._ended: More | None = None
-        """Arguments that have been taken in, and complete their call."""
+        self._found: list[Delta] | None = None
+        """What the frame says that was read last, if that is known."""
+        self._begun = False
+        """Whether a chunk has been read."""
         self._misses = self._beside = 0
 
     @property
@@ -92,6 +94,8 @@ class ChatReader:
 
     def more(self, frame: Frame) -> More | None:
         same = self.same
+        if frame.only is not None and self._begun:
+            return self._known(frame.only, frame.counted)
         if same is not None and (text := same.text_in(frame.raw)):
             self._misses = 0
         elif not (text := self._learn(frame)):
@@ -103,14 +107,37 @@ class ChatReader:
         if call is not None:
             call.add(text)
             if call.forget() and part not in self._whole:
-                self._ended = part, text
+                self._whole.add(part)
                 self.value = frame.readable(self._evidence)
+                self._found = [self.delta(part, text), PartEnd(part)]
                 return None
         return part, text
+
+    def _known(self, only: Only, counted: Json | None) -> More | None:
+        """What a stage has read of a frame already."""
+        self.same, self.counted, self.value = None, counted, counted
+        if not isinstance(only, CallDelta):
+            fields = CONTENT if only[0] == "text" else ADDED_REASONING
+            return self._text_part(0, fields), only[1]
+        index = only.index if only.index is not None else -2
+        part, call = (None, None) if only.id or only.name else self._call_at(0, index)
+        if part is not None and call is not None:
+            call.add(only.arguments)
+            if not call.forget() or part in self._whole:
+                return part, only.arguments
+            self._whole.add(part)
+            self._found = [Arguments(part, only.arguments), PartEnd(part)]
+            return None
+        self._found = []
+        self._is_known(0)
+        self._take_call(self._found, 0, only, None, whole=False)
+        return None
 
     def delta(self, part: Part, text: str) -> Text | Arguments:
         if part.kind != "call":
             return Text(part, text)
+        if self.value is None:
+            return Arguments(part, text)
         (element,) = self.value["choices"][0]["delta"]["tool_calls"]
         return Arguments(part, text, with_arguments(element, text))
 
@@ -120,6 +147,7 @@ class ChatReader:
         self.same = self._part = self._call = self.counted = None
         if not isinstance(chunk, dict):
             return ""
+        self._begun = True
         self.counted = chunk if chunk.get("usage") else None
         self.model = self.model or string(chunk.get("model"))
         self.id = self.id or string(chunk.get("id"))
@@ -151,10 +179,9 @@ class ChatReader:
     # Any other frame
 
     def read(self, frame: Frame) -> list[Delta]:
-        if self._ended is not None:
-            (part, text), self._ended = self._ended, None
-            self._whole.add(part)
-            return [self.delta(part, text), PartEnd(part)]
+        if self._found is not None:
+            known, self._found = self._found, None
+            return known
         chunk = unlisted(self.value)
         found: list[Delta] = []
         if frame.is_error or (chunk is not None and read_error(chunk)):
@@ -286,7 +313,12 @@ class ChatReader:
             delta.name = ""
             if not delta.arguments:
                 return
-        call, _ = assembler.take(delta, new=whole)
+        self._take_call(found, choice, delta, element, whole=whole)
+
+    def _take_call(
+        self, found: list[Delta], choice: int, delta: CallDelta, element: Any, *, whole: bool
+    ) -> None:
+        call, _ = self._assemblers[choice].take(delta, new=whole)
         part, *said = self._calls.get(call) or (_part_of_call(choice, element, delta), "", "")
         if call.repeated is not None:
             found.append(Other(part, element, unread=Unread.HEAD))
@@ -300,12 +332,11 @@ class ChatReader:
             found.append(PartEnd(part))
 
 
-def _part_of_call(choice: int, element: Json, delta: CallDelta) -> Part:
+def _part_of_call(choice: int, element: Any, delta: CallDelta) -> Part:
     index = delta.index
     if index == -1:
         return Part("call", choice, LEGACY, fixed=True)
-    custom = isinstance(element.get("custom"), dict) and not isinstance(
-        element.get("function"), dict
-    )
+    custom = isinstance(element, dict) and isinstance(element.get("custom"), dict)
+    custom = custom and not isinstance(element.get("function"), dict)
     fixed = custom or not 0 <= (index or 0) < MAX_INDEX
     return Part("call", choice, index, "custom" if custom else "", fixed=fixed)

@@ -9,8 +9,8 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ..bridge.read_reply import read_reply
 from ..notes import Evidence, TurnFacts
-from ..wire.reply_reader import read_reply
 from .outcome import Job, Outcome, outcome_of
 
 Side = Literal["upstream", "client"]

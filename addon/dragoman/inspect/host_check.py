@@ -21,8 +21,8 @@ from ..chat.reader import ChatReader
 from ..notes import Evidence, printable
 from ..repair.chat_stream import ChatRepair
 from ..repair.declared_tools import DeclaredTools
-from ..repair.pipeline import RepairPipeline
 from ..repair.policy import Policy
+from ..reply.pipeline import RepairPipeline
 from ..reply.words import CallBegin, Text
 from ..wire.errors import ErrorObject, error_object
 from ..wire.json_codec import Json, NotJson, loads

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..notes import Evidence, TurnFacts, printable
+from ..reply.facts import UNNAMED
 from ..wire.chat_end import FINISHES
-from ..wire.reply_reader import UNNAMED
 from .refusals import refusal_in
 
 Job = Literal["watch", "repair", "bridge"]

@@ -122,7 +122,7 @@ class MessagesReader:
             name = string(block.get("name"))
             return [CallBegin(part, string(block.get("id")), name, given, event)]
         if known == "other":
-            part.type, part.name = kind, string(block.get("name"))
+            part.type = kind
         text = api.text_in(event)
         begun: list[Delta] = [PartBegin(part, event)]
         return [*begun, Text(part, text[1])] if text is not None and text[1] else begun

@@ -21,8 +21,8 @@ from typing import Any, cast
 from mitmproxy import ctx, exceptions, http
 from mitmproxy.proxy.mode_specs import RegularMode, ReverseMode
 
+from ..bridge.read_reply import read_reply
 from ..repair.formats.kimi_k2 import section
-from ..wire.reply_reader import read_reply
 from .chat_only_hosts import Hosts
 from .http_headers import EVENT_STREAM
 from .observe.commands import typed_command

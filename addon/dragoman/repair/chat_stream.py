@@ -31,9 +31,9 @@ from .frame_queue import (
     added_chunk,
     with_delta,
 )
-from .pipeline import RepairStage
 from .policy import Policy
 from .scanner import Scanner
+from .stage import RepairStage
 
 MAX_MISSES = 16
 """Frames in a row that are not like the one before; after so many, none of the stream is."""

@@ -24,10 +24,10 @@ from ...repair.declared_tools import DeclaredTools
 from ...repair.events import Arguments, LeftAsText, ScanEvent, Text
 from ...repair.formats.active import ActiveFormats
 from ...repair.formats.json_alone import JSON_ALONE
-from ...repair.pipeline import RepairStage
 from ...repair.policy import Policy, note_piece
 from ...repair.scan_state import ReplyCounts
 from ...repair.scanner import Scanner
+from ...repair.stage import RepairStage
 from ...responses.host_reader import (
     HostReader,
     HostText,

@@ -7,8 +7,9 @@ import re
 from ...notes import Evidence
 from ...repair.chat_stream import ChatRepair
 from ...repair.declared_tools import DeclaredTools
-from ...repair.pipeline import RepairPipeline, RepairStage
 from ...repair.policy import Policy
+from ...repair.stage import RepairStage
+from ...reply.pipeline import RepairPipeline
 from ...wire.sse import is_event_stream
 from .messages_repair import MessagesRepair, MessagesTools
 from .request_tools import RequestTools

@@ -13,13 +13,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...repair.pipeline import RepairStage
+from ...repair.stage import RepairStage
 from ...wire.body_form import BodyForm
 from ...wire.chat_end import EARLY, broken_off
 from ...wire.errors import ErrorForm, ErrorObject, failure
 from ...wire.json_codec import NotJson, dumps
 from ...wire.reply_bounds import TooMany
-from ...wire.reply_reader import TurnReader
 from ...wire.sse import (
     DONE,
     LARGE,
@@ -30,6 +29,7 @@ from ...wire.sse import (
     joined,
     split,
 )
+from ..read_reply import turn_reader
 from .converter import ReplyConverter
 
 
@@ -60,7 +60,7 @@ class BridgePipeline:
         self.waits = False
         """Whether frames wait to be repaired or converted: `feed` returns within the work on each
         large one, and other flows may run.  The next call goes on, with a piece or none."""
-        self.read = TurnReader()
+        self.read = turn_reader()
         """Of the chunks of the upstream's reply, as they came and as they were repaired."""
         self.broken = ""
         """Why the client's reply has to break off now; empty if it need not."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from ...reply.facts import MAX_WHOLE
 from ...wire import messages
 from ...wire.errors import ErrorObject, read_error, unlisted
 from ...wire.json_codec import Json, string
-from ...wire.reply_reader import MAX_WHOLE
 from ...wire.responses import is_event, is_response
 from ...wire.sse import Document, is_event_stream
 from ...wire.usage import Counts, counts, merged

@@ -21,14 +21,15 @@ from ...bridge.cure.messages_request import as_chat, cure_messages
 from ...bridge.cure.tool_names import ToolNames
 from ...bridge.model_families import family_of
 from ...bridge.native.request_calls import rename_calls
+from ...bridge.read_reply import read_reply
 from ...inspect.outcome import CURED
 from ...inspect.refusals import Cure, refusal_in
 from ...notes import Evidence
+from ...reply.facts import ChoiceTurn
 from ...stored.store import NotOpened, StoreError
 from ...stored.turn_reasoning import History, Remembered, with_reasoning
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, NotJson, dumps, string
-from ...wire.reply_reader import ChoiceTurn, read_reply
 from ...wire.request_bounds import TooLarge
 from ..body_clues import MAX_ERROR
 from ..content_decoding import DecodingError

@@ -1,6 +1,6 @@
 """A reply that is repaired, or only watched, from its headers to its end, streamed or whole.
 
-``bytes -> (decoding) -> repair -> bytes``: the stages are composed in `repair.pipeline`; here is
+``bytes -> (decoding) -> repair -> bytes``: the stages are composed in `reply.pipeline`; here is
 what surrounds them: decoding, the record and the log.  After a fault the log has one traceback,
 what is held is released, and the rest passes as it comes.
 """
@@ -18,8 +18,10 @@ from mitmproxy import http
 from ...bridge.cure.tool_names import ToolNames
 from ...bridge.native.messages_repair import OVERFLOW_REWORDED
 from ...bridge.native.reply_repair import Tools, declared, repair_whole, stage_for, tools_of
+from ...bridge.read_reply import turn_reader
 from ...repair.declared_tools import DeclaredTools
-from ...repair.pipeline import RepairPipeline, RepairStage
+from ...repair.stage import RepairStage
+from ...reply.pipeline import RepairPipeline
 from ...wire.chat_end import EARLY, TAIL, broken_off, has_ended
 from ...wire.context_overflow import reworded_body
 from ...wire.json_codec import NotJson
@@ -317,6 +319,7 @@ class RepairStream(LiveStream):
         until its reasoning has been kept. `names`: if tools were sent with others than
         the client's."""
         super().__init__(context)
+        self._read = turn_reader(keeps=keeps)
         self._pipeline = RepairPipeline(
             repair,
             context.record.evidence,
@@ -324,9 +327,9 @@ class RepairStream(LiveStream):
             max_document=MAX_REPLY,
             reports_end=reports_end,
             breaks=context.breaks,
-            keeps=keeps,
+            read=self._read,
         )
-        context.record.read = self._pipeline.read
+        context.record.read = self._read
         self._repair = repair
         self._held = b""
         self._keeps = keeps
@@ -395,7 +398,7 @@ class RepairStream(LiveStream):
         """A reply that is no event stream; as it came after a fault."""
         try:
             repaired = self._repair.document(document)
-            self._pipeline.read.documents(document, repaired)
+            self._read.documents(document, repaired)
             sent = self._named(repaired)
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it came", self._name)

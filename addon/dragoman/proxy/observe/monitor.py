@@ -14,13 +14,14 @@ from collections import Counter
 from mitmproxy import http
 from mitmproxy.net.http.url import hostport
 
+from ...bridge.read_reply import read_reply
 from ...inspect.outcome import LOST, OURS, RUNNING, Job, headline, outcome_of
 from ...inspect.parse.request import model_asked
 from ...inspect.stats import Stats
 from ...notes import TurnFacts, printable
 from ...repair.declared_tools import DeclaredTools
+from ...reply.facts import ReplyReader
 from ...wire.chat_end import EARLY
-from ...wire.reply_reader import ReplyReader, read_reply
 from ..flows.live_stream import LiveStream, WatchedStream
 from ..routes import is_self_test
 from .recorder import KEY, FlowRecorder, exchange_of, readable, recorder_of
@@ -224,7 +225,7 @@ def _facts(flow: http.HTTPFlow, record: FlowRecorder, *, growing: bool = False) 
 
 def refused(upstream: ReplyReader, tools: DeclaredTools) -> int:
     """How many of the host's own calls have arguments that their tool refuses."""
-    calls = upstream.calls if tools else []
+    calls = upstream.function_calls if tools else []
     if sum(len(arguments) for _, arguments in calls) > MAX_CHECKED:
         return 0
     return sum(tools.refuses(*call) for call in calls)

@@ -23,7 +23,7 @@ from ...inspect.exchange import Exchange, Step, Timing
 from ...inspect.outcome import RUNNING, SIGNS, Job, Outcome
 from ...notes import Evidence
 from ...repair.declared_tools import DeclaredTools
-from ...wire.reply_reader import TurnReader
+from ...reply.facts import TurnReader
 from ...wire.request_bounds import MAX_BODY
 from ..content_decoding import DecodingError
 from ..http_headers import decoded

@@ -12,6 +12,7 @@ from dataclasses import replace
 from mitmproxy import ctx, http
 
 from ...bridge.native.reply_repair import api_of, declared, repair_whole, tools_of
+from ...bridge.read_reply import read_reply
 from ...inspect.exchange import Exchange
 from ...inspect.outcome import RUNNING
 from ...inspect.parse.request import model_asked
@@ -19,7 +20,6 @@ from ...inspect.stats import Stats, rows
 from ...notes import Evidence
 from ...repair.policy import Policy
 from ...wire.json_codec import NotJson, loads
-from ...wire.reply_reader import read_reply
 from ..options import Settings
 from ..routes import is_self_test, route_of
 from .commands import as_table

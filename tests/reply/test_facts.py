@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from dragoman.bridge.read_reply import read_reply, turn_reader
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.pipeline import RepairPipeline
 from dragoman.repair.policy import Policy
-from dragoman.wire.reply_reader import MAX_FRAMES, TAIL, TurnReader, read_reply
+from dragoman.reply.facts import MAX_FRAMES, TAIL
+from dragoman.reply.pipeline import RepairPipeline
 from dragoman.wire.sse import Frame
 from fixtures.server import FOLDER
 from tests.bridge import messages_streams
@@ -27,7 +28,7 @@ FIXTURES = sorted(
 
 def repairing(request: Any) -> RepairPipeline:
     tools, evidence = DeclaredTools.of_request(request), Evidence()
-    return RepairPipeline(ChatRepair(tools, Policy(), evidence, 1), evidence)
+    return RepairPipeline(ChatRepair(tools, Policy(), evidence, 1), evidence, read=turn_reader())
 
 
 @pytest.mark.parametrize("size", [7, 1 << 20])
@@ -70,7 +71,7 @@ def test_the_end_of_a_long_response_is_read() -> None:
 def test_after_a_fault_the_facts_are_not_known_and_the_reply_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    read = TurnReader()
+    read = turn_reader()
     frame = Frame(sse([chunk({"content": "Hi"})], done=False))
     assert read.take(frame, [frame]) is None and read.knows
     monkeypatch.setattr(read.client, "frame", None)
@@ -80,7 +81,10 @@ def test_after_a_fault_the_facts_are_not_known_and_the_reply_goes_on(
 
 def test_an_error_of_ours_is_not_the_upstreams() -> None:
     pipeline = RepairPipeline(
-        ChatRepair(DeclaredTools({}), Policy(), Evidence(), 1), Evidence(), breaks=False
+        ChatRepair(DeclaredTools({}), Policy(), Evidence(), 1),
+        Evidence(),
+        breaks=False,
+        read=turn_reader(),
     )
     pipeline.feed(sse([chunk({"content": "Hi"})], done=False))
     assert b"server_error" in pipeline.break_off("It broke off.")

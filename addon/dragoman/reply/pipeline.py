@@ -12,50 +12,11 @@ from collections import deque
 from collections.abc import Sequence
 
 from ..notes import Evidence
+from ..repair.stage import RepairStage
 from ..wire.body_form import BodyForm
-from ..wire.chat_end import EARLY, TAIL, error_frame, has_ended, is_done, is_half, turn_ended
-from ..wire.reply_reader import TurnReader
+from ..wire.chat_end import EARLY, TAIL, has_ended, is_done, is_half, turn_ended
 from ..wire.sse import BLANK_LINE_ENDS, DONE, HEARTBEAT, LARGE, Frame, FrameSplitter, joined
-
-
-class RepairStage:
-    """The stage that repairs the frames of a stream; this one changes nothing.  That of chat
-    completions is `ChatRepair`."""
-
-    def heartbeat(self) -> Frame:
-        """What keeps the client waiting between two frames; it may have no bytes."""
-        return HEARTBEAT
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether a call would be cut if the stream ended now, by an API whose streams need not
-        say that they end."""
-        return False
-
-    def feed(self, frame: Frame) -> list[Frame]:
-        """The frames that may leave, once this has come."""
-        return [frame]
-
-    def close(self) -> list[Frame]:
-        """The stream has ended: what was held."""
-        return []
-
-    def break_off(self) -> list[Frame]:
-        """The upstream broke off: what was held."""
-        return []
-
-    def unsent(self) -> list[Frame] | None:
-        """After a fault: the frames that have not left, as they came; None if something has left
-        that differs from what came."""
-        return []
-
-    def document(self, body: bytes) -> bytes:
-        """A reply that came whole, repaired; as it came if nothing in it needs that."""
-        return body
-
-    def error(self, message: str) -> Frame:
-        """The last event of a reply that cannot be broken off."""
-        return error_frame(message)
+from .facts import TurnReader
 
 
 class RepairPipeline:
@@ -64,8 +25,9 @@ class RepairPipeline:
     `labelled`, `max_document`: see `BodyForm`.
     `reports_end`: whether a whole reply reports its end, as a chat completion does: without, it was
     cut off, and opencode asks again for ever if it ends well.  `breaks`: whether the client's reply
-    can be broken off; otherwise its last event is an error.  `keeps`: the thoughts that led to
-    calls are kept before the client receives the end of their turn.
+    can be broken off; otherwise its last event is an error.  `read`: notes the facts of the reply;
+    if it keeps thoughts that led to calls, they are kept before the client receives the end of
+    their turn.
     """
 
     def __init__(
@@ -77,10 +39,10 @@ class RepairPipeline:
         max_document: int = 0,
         reports_end: bool = False,
         breaks: bool = True,
-        keeps: bool = False,
+        read: TurnReader | None = None,
     ) -> None:
         self._repair = repair
-        self.read = TurnReader(keeps=keeps)
+        self.read = read
         self._evidence = evidence
         self._reports_end = reports_end
         self._breaks = breaks
@@ -160,8 +122,8 @@ class RepairPipeline:
             held = [each for each in self._unrepaired if all(each is not sent for sent in unsent)]
             rest = self._unsplit + (self._form.document() or self._form.close())
             self._send([*unsent, *held, *self._splitter.close(), Frame(rest)])
-        self._verbatim = self.read.stopped = True
-        self.waits = False
+        self._verbatim, self.waits = True, False
+        self._stop_reading()
         if error or unsent is None:
             self._end_early(error or "A fault in Dragoman.")
         return self._leaving()
@@ -172,10 +134,15 @@ class RepairPipeline:
 
     def _send(self, frames: Sequence[Frame], of: Frame | None = None) -> None:
         """Send the frames made of one of the upstream's."""
-        ends = self.read.take(of, frames)
+        ends = self.read.take(of, frames) if self.read is not None else None
         if ends is not None and self._turn_end is None:
             self._turn_end = len(self._out) + ends
         self._out += [frame.raw for frame in frames]
+
+    def _stop_reading(self) -> None:
+        """The rest of the reply passes unread."""
+        if self.read is not None:
+            self.read.stopped = True
 
     def _leaving(self) -> bytes:
         self.kept_first = 0
@@ -197,7 +164,7 @@ class RepairPipeline:
             self._evidence.note("not repaired:", "the body is too large to be read as a whole")
             self._out.append(self._form.document() or b"")
             self._verbatim, self._reports_end = True, False
-            self.read.stopped = True
+            self._stop_reading()
         else:
             self._take(stream)
 
@@ -292,7 +259,8 @@ class RepairPipeline:
 
     def _end_in(self, last: Frame) -> None:
         """The last event of a reply."""
-        self.read.end_upstream()
+        if self.read is not None:
+            self.read.end_upstream()
         if _is_in_event(self._end_with(b"")):
             self._out.append(b"\n\n")
         if self._verbatim:

@@ -1,0 +1,45 @@
+"""What a stage that repairs the frames of a stream is, for any API."""
+
+from __future__ import annotations
+
+from ..wire.chat_end import error_frame
+from ..wire.sse import HEARTBEAT, Frame
+
+
+class RepairStage:
+    """The stage that repairs the frames of a stream; this one changes nothing."""
+
+    def heartbeat(self) -> Frame:
+        """What keeps the client waiting between two frames; it may have no bytes."""
+        return HEARTBEAT
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a call would be cut if the stream ended now, by an API whose streams need not
+        say that they end."""
+        return False
+
+    def feed(self, frame: Frame) -> list[Frame]:
+        """The frames that may leave, once this has come."""
+        return [frame]
+
+    def close(self) -> list[Frame]:
+        """The stream has ended: what was held."""
+        return []
+
+    def break_off(self) -> list[Frame]:
+        """The upstream broke off: what was held."""
+        return []
+
+    def unsent(self) -> list[Frame] | None:
+        """After a fault: the frames that have not left, as they came; None if something has left
+        that differs from what came."""
+        return []
+
+    def document(self, body: bytes) -> bytes:
+        """A reply that came whole, repaired; as it came if nothing in it needs that."""
+        return body
+
+    def error(self, message: str) -> Frame:
+        """The last event of a reply that cannot be broken off."""
+        return error_frame(message)

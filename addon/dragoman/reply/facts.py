@@ -1,0 +1,406 @@
+"""The facts of a reply, noted while it passes: its model, calls, usage, error and end, and the
+thoughts that led to its calls.
+
+They come from what a reader of the reply's API says; which API that is, its first object shows.  A
+frame that only continues a text, or the arguments of a call, costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from io import StringIO
+from itertools import islice
+
+from ..notes import ReplyFacts, printable
+from ..wire.chat_calls import CallDelta
+from ..wire.errors import ErrorObject, read_error, unlisted
+from ..wire.json_codec import Json, string
+from ..wire.sse import Document, Frame, is_event_stream, split
+from ..wire.usage import Counts, counts, merged
+from .words import (
+    Arguments,
+    CallBegin,
+    Delta,
+    Done,
+    Failed,
+    Finish,
+    Part,
+    PartBegin,
+    PartEnd,
+    Reader,
+    Text,
+)
+
+MAX_TEXT = 4 * 1024 * 1024
+"""Characters of a choice's calls, and of thoughts that are kept; of one with more nothing is."""
+MAX_WHOLE = 24 * 1024 * 1024
+"""Bytes of a body that is not streamed, to be parsed."""
+MAX_FRAMES = 30_000
+"""Frames at the start of a body that are read, in a tenth of a second."""
+TAIL = 48 * 1024
+"""Bytes at the end of a longer one that are read."""
+UNNAMED = "error"
+"""The code of an error that has none."""
+MAX_MESSAGE = 8192
+"""Characters of an error's message: gateways have the host's in a text of their own."""
+_CALL = 1024
+"""What a call counts beside its arguments."""
+_CODE = re.compile(r"[A-Za-z][\w.\-]{0,63}\Z")
+_RUN_BY_HOST = frozenset(
+    {
+        *("web_search", "file_search", "code_interpreter", "image_generation", "mcp"),
+        "server_tool_use",
+    }
+)
+"""Kinds of calls that no client executes: a turn does not end with them."""
+_COMPACTION = "compaction"
+_HINTS = {"text": Part("text"), "reasoning": Part("reasoning")}
+"""Where a text is that a stage has read already (`Frame.only`)."""
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call, as far as it has come."""
+
+    kind: str
+    """``function``, or another kind."""
+    name: str = ""
+    id: str = ""
+    arguments: StringIO = field(default_factory=lambda: StringIO(newline=""))
+
+
+@dataclass(slots=True)
+class ChoiceTurn:
+    """What one choice has thought and called."""
+
+    thoughts: list[str] = field(default_factory=list)
+    """Only where they are kept."""
+    calls: dict[Part, _Call] = field(default_factory=dict)
+    size: int = 0
+    finish: str = ""
+    ended: bool = False
+    taken: bool = False
+
+    @property
+    def reasoning(self) -> str:
+        return "".join(self.thoughts) if self.size <= MAX_TEXT else ""
+
+    @property
+    def call_deltas(self) -> list[CallDelta]:
+        """Each call as one delta."""
+        calls = (call for part, call in self.calls.items() if part.kind == "call")
+        return [CallDelta(None, call.id, call.name, call.arguments.getvalue()) for call in calls]
+
+    @property
+    def due(self) -> bool:
+        """Whether it has ended in calls, with thoughts that are kept, and has not been taken."""
+        return bool(self.ended and self.calls and self.thoughts and not self.taken)
+
+    def think(self, text: str) -> None:
+        self.size += len(text)
+        if self.size <= MAX_TEXT:
+            self.thoughts.append(text)
+
+    def begin(self, part: Part, name: str, call_id: str = "") -> None:
+        """A call begins, or more of its name or its id has come."""
+        if part not in self.calls:
+            self.size += _CALL
+            self.calls[part] = _Call(part.type or "function")
+        call = self.calls[part]
+        call.name, call.id = name or call.name, call_id or call.id
+
+    def add(self, part: Part, text: str) -> None:
+        """Arguments of a call."""
+        self.size += len(text)
+        if self.size <= MAX_TEXT and (call := self.calls.get(part)) is not None:
+            call.arguments.write(text)
+
+
+class ReplyReader:
+    """Reads one side of a reply."""
+
+    def __init__(self, find: Callable[[Json], Reader | None], *, keeps: bool = False) -> None:
+        """`find`: a reader for a reply that begins with an object; None if that does not show its
+        API.  `keeps`: the thoughts that led to calls are kept."""
+        self._find = find
+        self._keeps = keeps
+        self._reader: Reader | None = None
+        self._choices: dict[int, ChoiceTurn] = {}
+        self._parsed = self._streamed = self._done = False
+        self._answered = self._model = ""
+        self._usage: Counts | None = None
+        self._counted: Json | None = None
+        """A later value with usage: some hosts count in every chunk."""
+        self._error: ErrorObject | None = None
+        self._before = self._size = 0
+        """Bytes until the first token, before the latest frame and after its data."""
+        self._first: int | None = None
+
+    # A stream
+
+    def frame(self, frame: Frame) -> bool:
+        """An event; returns whether it ends a turn with calls whose thoughts are kept."""
+        self._streamed = True
+        if self._first is None:
+            self._size = self._before + len(frame.raw.rstrip(b"\r\n"))
+            self._before += len(frame.raw)
+        only, reader = frame.only, self._reader
+        if type(only) is tuple and self._parsed:
+            if frame.counted is not None:
+                self._counted = frame.counted
+            if self._first is None or not self._answered or self._keeps:
+                self._more(_HINTS[only[0]], only[1])
+            return False
+        if reader is None and (reader := self._begin(frame)) is None:
+            return False
+        more = reader.more(frame)
+        if more is None:
+            return self._read(reader, reader.read(frame))
+        self._parsed = True
+        if reader.counted is not None:
+            self._counted = reader.counted
+        self._more(*more)
+        return False
+
+    def _begin(self, frame: Frame) -> Reader | None:
+        """The reader of a reply that begins with a frame, or continues with it."""
+        value = unlisted(frame.json)
+        if isinstance(value, dict):
+            self._reader = self._find(value)
+            if self._reader is None:
+                self._model = string(value.get("model")) or self._model
+                self._usage, self._error = counts(value) or self._usage, read_error(value)
+                self._parsed = self._parsed or self._error is not None
+        else:
+            self._done = self._done or frame.is_done
+        return self._reader
+
+    def _more(self, part: Part, text: str) -> None:
+        """More of a text or of arguments, which is not empty."""
+        if self._first is None:
+            self._first = self._size
+        kind = part.kind
+        if kind == "call":
+            self._turn(part.choice).add(part, text)
+        elif kind == "reasoning":
+            if self._keeps and not part.fixed:
+                self._turn(part.choice).think(text)
+        elif not self._answered and not text.isspace():
+            self._answered = "text"
+
+    def _read(self, reader: Reader, deltas: Sequence[Delta]) -> bool:
+        """Any other frame; returns whether it ends a turn as above."""
+        error, turns = None, set[int]()
+        for delta in deltas:
+            match delta:
+                case Text(part=part, text=text, repeats=False) if text:
+                    self._more(part, text)
+                case CallBegin(part=part, text=text) | Arguments(part=part, text=text):
+                    self._call(delta, part, text)
+                    turns.add(part.choice)
+                case PartBegin(part=part) | PartEnd(part=part) if part.kind == "other":
+                    self._other(part)
+                case Finish(choice=choice, reason=reason, status=status):
+                    self._finish(choice, status or string(reason))
+                    turns.add(choice)
+                case Failed():
+                    error = error or delta.error
+                    self._parsed = self._parsed or bool(error)
+                    if delta.status:
+                        self._turn(0).finish = delta.status
+                case Done():
+                    self._done = True
+                case _:
+                    pass
+        value = unlisted(reader.value)
+        usage = counts(value) if isinstance(value, dict) else None
+        if usage is not None:
+            self._usage, self._counted = merged(self._usage, usage), None
+        if error is not None or usage:
+            self._error = error
+        self._parsed = self._parsed or reader.known
+        return any(self._choices[index].due for index in turns)
+
+    def _call(self, delta: CallBegin | Arguments, part: Part, text: str) -> None:
+        turn = self._turn(part.choice)
+        if isinstance(delta, CallBegin):
+            turn.begin(part, delta.name, delta.id)
+        self._first = self._size if self._first is None else self._first
+        turn.add(part, text)
+
+    def _other(self, part: Part) -> None:
+        """What is no text, nor a call with one."""
+        if part.type == _COMPACTION:
+            self._answered = self._answered or _COMPACTION
+        if part.name:
+            self._first = self._size if self._first is None else self._first
+            self._turn(part.choice).begin(part, part.name)
+
+    def _finish(self, choice: int, reason: str) -> None:
+        turn = self._turn(choice)
+        turn.ended = True
+        if reason:
+            turn.finish, self._error = reason, None
+
+    def _turn(self, index: int) -> ChoiceTurn:
+        turn = self._choices.get(index)
+        if turn is None:
+            turn = self._choices[index] = ChoiceTurn()
+        return turn
+
+    def turns(self, *, last: bool = False) -> list[ChoiceTurn]:
+        """The turns with calls and thoughts that have ended since the last time; `last`: the reply
+        has ended, and so have all."""
+        ended = [t for t in self._choices.values() if (t.ended or last) and not t.taken]
+        for turn in ended:
+            turn.taken = True
+        return [turn for turn in ended if turn.call_deltas and turn.reasoning]
+
+    # A whole reply
+
+    def document(self, body: bytes) -> None:
+        """A body that is no event stream."""
+        if len(body) <= MAX_WHOLE:
+            self._document(Document(body), len(body))
+
+    def reply(self, value: Json) -> None:
+        """The value of a whole reply."""
+        self._document(Document(value=value), 0)
+
+    def _document(self, document: Document, size: int) -> None:
+        self._size = size
+        if (reader := self._begin(document)) is not None:
+            reader.more(document)
+            self._read(reader, reader.read(document))
+        self._first = size if isinstance(unlisted(document.json), dict) else None
+
+    # What was read
+
+    @property
+    def _turns(self) -> list[ChoiceTurn]:
+        return [turn for _, turn in sorted(self._choices.items())]
+
+    @property
+    def calls(self) -> list[tuple[str, str]]:
+        """Name and arguments of each call that has some; none of more than can be kept."""
+        return self._calls("function", "custom")
+
+    @property
+    def function_calls(self) -> list[tuple[str, str]]:
+        """Those whose arguments are JSON."""
+        return self._calls("function")
+
+    def _calls(self, *kinds: str) -> list[tuple[str, str]]:
+        kept = [turn for turn in self._turns if turn.size <= MAX_TEXT]
+        calls = [call for turn in kept for call in turn.calls.values() if call.kind in kinds]
+        return [(call.name, call.arguments.getvalue()) for call in calls]
+
+    @property
+    def facts(self) -> ReplyFacts:
+        turns = self._turns
+        calls = [call for turn in turns for call in turn.calls.values()]
+        usage = counts(self._counted or {}) or self._usage
+        finishes = tuple(turn.finish for turn in turns if turn.finish)
+        return ReplyFacts(
+            parsed=self._parsed,
+            model=printable(self._reader.model if self._reader is not None else self._model),
+            calls=tuple(printable(c.name) for c in calls if c.name and c.kind not in _RUN_BY_HOST),
+            input_tokens=usage.input if usage else None,
+            output_tokens=usage.output if usage else None,
+            first_token=self._first,
+            error_code=_code(self._error) if self._error else "",
+            error_message=self._error.message[:MAX_MESSAGE] if self._error else "",
+            finishes=finishes,
+            answered=self._answered,
+            early=self._streamed and self._parsed and not (finishes or self._done),
+        )
+
+
+class TurnReader:
+    """Reads both sides of a reply: what the upstream sent, and what the client receives."""
+
+    def __init__(self, find: Callable[[Json], Reader | None], *, keeps: bool = False) -> None:
+        """`find`, `keeps`: see `ReplyReader`; thoughts are kept of what the client receives."""
+        self._find = find
+        self._keeps = keeps
+        self.upstream = self.client = ReplyReader(find, keeps=keeps)
+        """One until the client receives something else than came."""
+        self.fault: Exception | None = None
+        self.stopped = False
+        """Whether the rest of the reply passes unread."""
+        self._begun = self._upstream_ended = False
+
+    @property
+    def knows(self) -> bool:
+        """Whether the whole reply has been read."""
+        return self._begun and not self.stopped and self.fault is None
+
+    def take(self, frame: Frame | None, sent: Sequence[Frame]) -> int | None:
+        """`sent` was sent for a frame of the upstream, or for its end.  Returns which of them ends
+        a turn with calls whose thoughts are kept.  A fault here changes nothing for the client."""
+        if self.fault is not None or (frame is None and not sent):
+            return None
+        self._begun = True
+        ends = None
+        try:
+            if self.upstream is self.client:
+                if len(sent) == 1 and sent[0] is frame and not self._upstream_ended:
+                    return 0 if self.client.frame(frame) else None
+                self.client = deepcopy(self.upstream)
+            if frame is not None and not self._upstream_ended:
+                self.upstream.frame(frame)
+            for at, each in enumerate(sent):
+                if self.client.frame(each) and ends is None:
+                    ends = at
+        except Exception as fault:
+            self.fault = fault
+            return None
+        return ends
+
+    def documents(self, received: bytes, sent: bytes) -> None:
+        """The reply is no event stream."""
+        self.upstream = self.client = read_body(received, self._find, keeps=self._keeps)
+        if sent != received:
+            self.client = read_body(sent, self._find, keeps=self._keeps)
+        self._begun = True
+
+    def ended(self, response: Json) -> None:
+        """What the client received is this response."""
+        try:
+            self.client = ReplyReader(self._find)
+            self.client.reply(response)
+        except Exception as fault:
+            self.fault = fault
+
+    def end_upstream(self) -> None:
+        """What comes is ours."""
+        self._upstream_ended = True
+
+
+def read_body(
+    body: bytes, find: Callable[[Json], Reader | None], *, keeps: bool = False
+) -> ReplyReader:
+    """The facts of a body, perhaps unfinished, or without its middle."""
+    reader = ReplyReader(find, keeps=keeps)
+    if not is_event_stream(body):
+        reader.document(body)
+        return reader
+    read = 0
+    for frame in islice(split(body), MAX_FRAMES):
+        reader.frame(frame)
+        read += len(frame.raw)
+    rest = body[read:]
+    # The last event of a response is as long as the response.
+    start = rest.rfind(b"\n\n", 0, max(0, len(rest) - TAIL))
+    for frame in split(rest[start + 2 :] if start >= 0 else rest[-TAIL:]):
+        reader.frame(frame)
+    return reader
+
+
+def _code(error: ErrorObject) -> str:
+    """Not its message: upstreams repeat in it what they were sent, credentials too."""
+    unnamed = f"{UNNAMED} {error.status}" if error.status else UNNAMED
+    return next(filter(_CODE.match, (error.code, error.type)), unnamed)
