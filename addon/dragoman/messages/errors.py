@@ -56,7 +56,7 @@ class MessagesErrors:
     def of_host(self, status: int, body: bytes, *, retry_after: str = "") -> HttpError:
         value = error_value(body)
         if (overflow := overflow_in(value, status)) is not None:
-            return HttpError(400, self.ours(400, overflow.sentence))
+            return HttpError(400, self.ours(400, overflow.sentence), retry_after)
         error = error_object(value)
         name = f"HTTP {status} {responses.get(status, '')}".rstrip()
         message = error.message or f"The upstream answered with {name}."

@@ -23,6 +23,7 @@ from mitmproxy.proxy.server_hooks import ServerConnectionHookData
 from .. import __version__
 from ..inspect.outcome import REFUSED, Ending, Outcome
 from . import error_responses, options
+from .body_clues import names_something
 from .chat_only_hosts import Hosts, name_of_api
 from .decision import OWN_HEADERS, Decisions
 from .flows import messages_endpoints
@@ -264,7 +265,8 @@ class Dragoman:
             logger.info("%s: no %s API; bridged from now on", name_of(flow), api)
             flow.comment = flow.comment or f"no {api} API; bridged from now on"
         elif self._decisions.lacks_count(flow, response):
-            flow.response = await messages_endpoints.count_tokens(flow)
+            if not names_something(flow.request, response):
+                flow.response = await messages_endpoints.count_tokens(flow)
         elif self._decisions.gives_models(flow, response):
             bridged = self._decisions.of(flow).way == "list"
             messages_endpoints.answer_models(flow, response, bridged=bridged)

@@ -168,7 +168,7 @@ class Decisions:
             self._hosts.learn(decision.address, flow.request, speaks)
 
     def lacks_count(self, flow: http.HTTPFlow, response: http.Response) -> bool:
-        """Whether a host does not count tokens, which are estimated then."""
+        """Whether a host may not count tokens: whether it says so, shows its whole answer."""
         missing = response.status_code in MISSING and self.settings.bridge is None
         return missing and self.of(flow).route.api == "count_tokens"
 
