@@ -22,7 +22,16 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
 
-PAGES = ("README.md", "docs/stored-responses.md", "docs/bridge.md", "docs/looking.md")
+PAGES = (
+    "README.md",
+    *(f"docs/{page}.md" for page in ("running", "stored-responses", "bridge", "looking")),
+)
+    "README.md",
+    "docs/running.md",
+    "docs/stored-responses.md",
+    "docs/bridge.md",
+    "docs/looking.md",
+)
 DRAGOMAN = "PYTHONPATH=addon .venv-run/bin/python -m dragoman"
 TARGETS = re.compile(r"(?:^|`)make ([a-z-]+)", re.MULTILINE)
 
@@ -177,10 +186,10 @@ def test_the_lines_that_make_run_prints_lead_curl_and_python_through_the_proxy(
         assert "kimi-k2.5" in checkout.run(f"{lines}\n{client}")
 
 
-def test_the_lines_of_the_readme_lead_curl_through_the_proxy(
+def test_the_lines_for_mitmproxy_alone_lead_curl_through_the_proxy(
     checkout: Checkout, tls_upstream: Upstream
 ) -> None:
-    lines = blocks("README.md", "sh", "export CA=")
+    lines = blocks("docs/running.md", "sh", "export CA=")
     with Mitmdump(checkout.home / ".mitmproxy") as proxy:
         asked = f"{tls_upstream.url}/kimi_specification/v1/models"
         curl = f"HTTPS_PROXY={proxy.url} CURL_CA_BUNDLE=$CA curl -s --fail {asked}"
@@ -274,7 +283,7 @@ def test_the_proxy_starts_as_written(
 
 def test_what_is_shown_with_the_replaying_upstream_works(checkout: Checkout) -> None:
     """One test, as all examples use the same ports."""
-    output = checkout.run(blocks("README.md", "sh", "make upstream"))
+    output = checkout.run(blocks("docs/running.md", "sh", "make upstream"))
     assert '"type":"response.completed"' in output.replace('": "', '":"')
     output = checkout.run(blocks("docs/looking.md", "sh", "--folder recorded"))
     assert '"name":"bash"' in output.replace('": "', '":"')
