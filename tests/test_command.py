@@ -70,3 +70,5 @@ def test_a_wheel_has_the_package_and_the_script(tmp_path: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "dragoman/proxy/addon.py" in names
     assert any(name.endswith("/share/dragoman/main.py") for name in names)
+    (scripts,) = [name for name in names if name.endswith("entry_points.txt")]
+    assert "dragoman = dragoman.__main__:main" in zipfile.ZipFile(wheel).read(scripts).decode()

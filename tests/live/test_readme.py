@@ -26,12 +26,6 @@ PAGES = (
     "README.md",
     *(f"docs/{page}.md" for page in ("running", "stored-responses", "bridge", "looking")),
 )
-    "README.md",
-    "docs/running.md",
-    "docs/stored-responses.md",
-    "docs/bridge.md",
-    "docs/looking.md",
-)
 DRAGOMAN = "PYTHONPATH=addon .venv-run/bin/python -m dragoman"
 TARGETS = re.compile(r"(?:^|`)make ([a-z-]+)", re.MULTILINE)
 
