@@ -124,6 +124,8 @@ class ReplyFacts:
     empty for nothing."""
     early: bool = False
     """Whether it is a stream without its end."""
+    ended: bool = False
+    """Whether its last event has come: in chat ``[DONE]`` after a finish reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from dragoman.bridge.read_reply import read_reply
 from dragoman.inspect.outcome import outcome_of
 from dragoman.notes import Evidence, TurnFacts
 from dragoman.responses.envelope import seal
+from tests.bridge import messages_streams
+from tests.bridge.hosts import OPENAI
 from tests.inspect.exchanges import exchange
 from tests.repair.streams import chunk, sse
 
@@ -94,3 +96,21 @@ def test_what_is_no_reply_of_an_llm_is_no_answer() -> None:
     seen = facts(b"{}")
     assert str(outcome_of(seen, Evidence())) == "– no reply of an LLM"
     assert str(outcome_of(seen, Evidence(), status=502)) == "✗ HTTP 502"
+
+
+@pytest.mark.parametrize(
+    ("body", "end"),
+    [
+        (stream({"content": "Hi"}), b"data: [DONE]"),
+        (OPENAI.stream([("text", ["Hi"])]), b"event: response.completed"),
+        (messages_streams.stream([("text", ["Hi"])]), b"event: message_stop"),
+    ],
+    ids=["chat", "responses", "messages"],
+)
+def test_a_turn_whose_end_was_passed_on_is_whole_whoever_leaves_then(
+    body: bytes, end: bytes
+) -> None:
+    for broken in ("client left", "connection broken"):
+        assert str(outcome_of(facts(body), Evidence(), broken=broken)) == "✓ text"
+        cut = facts(body[: body.index(end)])
+        assert str(outcome_of(cut, Evidence(), broken=broken)) == f"✗ {broken}"

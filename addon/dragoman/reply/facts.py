@@ -316,6 +316,7 @@ class ReplyReader:
             finishes=finishes,
             answered=self._answered,
             early=self._streamed and self._parsed and not (finishes or self._done),
+            ended=bool(finishes) and self._reader is not None and self._reader.ended,
         )
 
 

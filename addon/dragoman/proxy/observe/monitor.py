@@ -128,7 +128,7 @@ class FlowMonitor:
             status, broken = _status(flow), _broken(flow)
             record.outcome = outcome_of(facts, record.evidence, status=status, broken=broken)
             line = self._sign(flow, record, facts)
-            self._log(flow, record, line)
+            self._log(flow, record, facts, line)
             self._warn_if_useless(flow, record, facts)
             record.end(flow)
             if (exchange := exchange_of(flow)) and not is_self_test(flow.request):
@@ -166,8 +166,9 @@ class FlowMonitor:
         return line
 
     @staticmethod
-    def _log(flow: http.HTTPFlow, record: FlowRecorder, line: str) -> None:
-        cause = [printable(flow.error.msg)] if flow.error else []
+    def _log(flow: http.HTTPFlow, record: FlowRecorder, facts: TurnFacts, line: str) -> None:
+        broken = flow.error if not facts.client.ended else None
+        cause = [printable(broken.msg)] if broken else []
         quiet = record.outcome.ending in ("answered", "unread") and record.evidence.empty
         if record.job == "bridge" or not quiet or cause:
             phrases = [line, *cause, *record.evidence.lines()]
