@@ -18,7 +18,6 @@ import h2.events
 import pytest
 
 from fixtures.server import Reply, Upstream
-from tests.bridge.messages_streams import stream
 from tests.live import responses, wire
 from tests.live.chat import CONTROLS, Chat
 from tests.live.mitmdump import ADDON, Mitmdump
@@ -42,13 +41,9 @@ MOMENTS = {
     "in a running stream": (";cut=event;pace=0.02", b"word1"),
 }
 
-SAID = "Hi.<|tool_calls_section_end|>"
+ENDED = sse([chunk({"content": "Hi.<|tool_calls_section_end|>"}), chunk({}, "stop")])
 """Its marker is taken out, on record."""
-ENDS = {
-    # a reply, the path at which it is given as it is, and its last event
-    "chat": (sse([chunk({"content": SAID}), chunk({}, "stop")]), "/v1/chat/completions", b"[DONE]"),
-    "messages": (stream([("text", [SAID])]), "/v1/messages", b"message_stop"),
-}
+ENDS = {"bridge": b"event: response.completed", "repair": b"data: [DONE]"}
 
 
 @pytest.fixture(params=[False, True], ids=["HTTP/1.1 upstream", "HTTP/2 upstream"])
@@ -140,20 +135,19 @@ def test_the_request_upstream_is_cancelled(chat: Chat, job: str, moment: str, ht
 
 
 @pytest.mark.parametrize("http2", [False, True], ids=["HTTP/1.1", "HTTP/2"])
-@pytest.mark.parametrize("api", ENDS)
+@pytest.mark.parametrize("job", JOBS)
 def test_a_turn_is_whole_whose_client_leaves_after_its_end(
-    chat: Chat, api: str, http2: bool
+    chat: Chat, job: str, http2: bool
 ) -> None:
     """As openai-python does, which closes the connection at ``[DONE]``."""
-    body, path, end = ENDS[api]
-    chat.upstream.replies["ended" + path] = Reply(body + b"\n")  # never sent to its end
+    chat.upstream.replies["ended"] = Reply(ENDED + b"\n")  # which is never sent to its end
     key = f"ended{next(_keys)}x"
-    options = f";key={key};cut=at:{len(body)};hold=1"
+    path, request = JOBS[job]
+    options = f";key={key};cut=at:{len(ENDED)};hold=1"
     ask = _http2 if http2 else _http1
-    request = {"stream": True, "messages": [], "model": "kimi-k2.5"}
-    with ask(chat.proxy.port, f"/ended{options}{path}", request) as pieces:
+    with ask(chat.proxy.port, f"/ended{options}{path}", request | {"model": "kimi-k2.5"}) as pieces:
         got = b""
-        while end not in got:
+        while ENDS[job] not in got:
             got += next(pieces)
     eventually(lambda: has_left(chat.upstream, key), "the upstream is told")
     log = chat.proxy.wait_for_log(f"key={key};.*: ✓ text")

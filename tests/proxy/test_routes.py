@@ -57,12 +57,12 @@ def test_what_a_request_is_for(request_: str, route: Route) -> None:
         ("POST /messages", Route("", "/messages")),
     ],
 )
-def test_a_message_is_asked_for_with_the_version_of_the_api(request_: str, route: Route) -> None:
+def test_the_list_of_models_is_anthropics_by_the_version_alone(request_: str, route: Route) -> None:
     method, path = request_.split(" ")
     headers = {"Anthropic-Version": "2023-06-01"}
     assert route_of(http.Request.make(method, f"https://host.test{path}", b"", headers)) == route
     without = route_of(http.Request.make(method, f"https://host.test{path}"))
-    assert without.api == ""
+    assert without == (Route("", "/gateway/v1/models") if route.api == "models" else route)
 
 
 @pytest.mark.parametrize(("path", "api"), [("/v1/responses", "upgrade"), ("/v1/other", "")])

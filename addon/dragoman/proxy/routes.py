@@ -91,11 +91,11 @@ def route_of(request: http.Request) -> Route:
         return Route("unserved", unserved["base"], action=unserved["verb"] or unserved["noun"])
     if other := found or unserved:
         return Route("", other["base"])
-    if "anthropic-version" in request.headers:
-        if method == "POST" and (found := _MESSAGES.fullmatch(path)):
-            return Route("count_tokens" if found["counts"] else "messages", found["base"])
-        if method == "GET" and (found := _MODELS.fullmatch(path)):
-            return Route("models", found["base"])
+    if method == "POST" and (found := _MESSAGES.fullmatch(path)):
+        return Route("count_tokens" if found["counts"] else "messages", found["base"])
+    anthropics = "anthropic-version" in request.headers  # every API has such a list
+    if method == "GET" and anthropics and (found := _MODELS.fullmatch(path)):
+        return Route("models", found["base"])
     path, posts = path.rstrip("/"), method == "POST"
     is_chat = posts and path.endswith("/chat/completions")
     return Route("chat" if is_chat else "", path.removesuffix("/chat/completions"))
