@@ -275,12 +275,6 @@ def test_encrypted_thoughts_are_left_out_and_count_as_missing() -> None:
     assert "left out encrypted thoughts" in made.notes
 
 
-def test_what_is_remembered_of_thoughts_is_sent_where_the_client_has_none() -> None:
-    remembered = {**assistant(call("a")), "reasoning_content": "I know."}
-    made = of_messages(HI, remembered, user(result("a", "A")), model="kimi-k2.5")
-    assert made.messages[1]["reasoning_content"] == "I know."
-
-
 def test_a_text_after_calls_is_before_them_in_the_one_message() -> None:
     made = of_messages(HI, assistant(call("a"), text("I wait.")), user(result("a", "A")))
     assert made.messages[1] == {**RAN, "content": "I wait."}

@@ -32,8 +32,6 @@ from .content import merged
 from .toolbox import upstream_name
 from .validation import RequestObject, invalid_value, missing, wrong_type
 
-REMEMBERED = "reasoning_content"
-"""Where a message has what is remembered of its thoughts."""
 _UNPARSED = "__unparsedToolInput"
 """Claude Code's, for arguments that were no JSON: their text is beside it, as ``raw``."""
 _SAYS_SO = re.compile(r"\s*+(?:<\w{0,40}error>|[\[(]?\w{0,40}error\b)", re.IGNORECASE)
@@ -122,8 +120,7 @@ class MessageReader:
     def _assistant(self, message: RequestObject) -> Iterator[ConversationItem]:
         """What it thought, said and called, in the order of a chat message, which is one."""
         blocks = _blocks(message)
-        thoughts = [*filter(None, (block.string("thinking") for block in blocks))]
-        for thought in filter(None, thoughts or [string(message.get(REMEMBERED))]):
+        for thought in filter(None, (block.string("thinking") for block in blocks)):
             yield Reasoning(thought)
         calls: list[ToolCall] = []
         for block in blocks:
