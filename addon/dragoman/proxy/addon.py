@@ -226,9 +226,12 @@ class Dragoman:
             record.received = response
 
     async def dragoman_refused(self, flow: http.HTTPFlow) -> None:
-        """The host has refused a request that was sent before it was known what it speaks: our own
-        hook, see `http_stream`."""
+        """The host has refused a request that was sent before it was known what it speaks, or a
+        bridged one: our own hook, see `http_stream`."""
         response = flow.response
+        if response is not None and flow in self._bridged:
+            await self._requests.ask_again(flow, response)
+            return
         if response is None or not self._decisions.at_missing(flow, response):
             return
         flow.response = None
@@ -303,8 +306,11 @@ class Dragoman:
             return flow in self._bridged
         return self._repair.is_wanted(flow, self._decisions.settings)
 
-    def may_bridge_refused(self, flow: http.HTTPFlow) -> bool:
-        return bool(flow.response and self._decisions.may_send_again(flow, flow.response))
+    def may_ask_again(self, flow: http.HTTPFlow) -> bool:
+        response = flow.response
+        if response is None or flow in self._bridged:
+            return response is not None and self._requests.may_ask_again(flow, response)
+        return self._decisions.may_send_again(flow, response)
 
     def give_up_whole(self, flow: http.HTTPFlow) -> None:
         if flow in self._bridged:

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...wire.json_codec import Json, array, dumps
+from ...wire.json_codec import Json, array, dumps, objects
 
 MAX_TIMES = 3
 """How often a request is sent again: some hosts name one field at a time."""
@@ -126,8 +126,8 @@ _OF_ONE_IMAGE = re.compile(r"exceed|too large|too many|process|decode|download",
 def _without_images(chat: Json, said: str) -> Changed | None:
     if not (_OF_IMAGES.search(said) and _REFUSED.search(said)) or _OF_ONE_IMAGE.search(said):
         return None
-    messages = [_without_image(message) for message in chat["messages"]]
-    if messages == chat["messages"]:
+    messages = [_without_image(message) for message in objects(chat.get("messages"))]
+    if messages == chat.get("messages"):
         return None
     return Changed({**chat, "messages": messages}, "without images")
 
@@ -173,7 +173,9 @@ def _without_format(chat: Json, said: str) -> Changed | None:
     if schema is not None:
         line = f"{line}, of this JSON Schema: {dumps(schema).decode()}"
     asked = {"role": "user", "content": line}
-    return Changed({**rest, "messages": [*chat["messages"], asked]}, "without response_format")
+    return Changed(
+        {**rest, "messages": [*array(chat.get("messages")), asked]}, "without response_format"
+    )
 
 
 def _without_field(chat: Json, said: str) -> Changed | None:

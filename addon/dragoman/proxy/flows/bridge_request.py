@@ -10,21 +10,26 @@ from dataclasses import replace
 
 from mitmproxy import http
 
+from ...bridge.cure.once_more import MAX_SAID, MAX_TIMES, once_more
+from ...bridge.cure.once_more import STATUSES as REFUSING
 from ...bridge.native.reply_repair import declared
 from ...inspect.outcome import REFUSED
 from ...notes import Evidence
 from ...repair.declared_tools import DeclaredTools
 from ...reply.turn_context import TurnContext
 from ...stored.store import StoreError
-from ...wire.errors import ErrorForm, Refused
-from ...wire.json_codec import NotJson, dumps
+from ...wire.errors import ErrorForm, Refused, error_object
+from ...wire.json_codec import NotJson, dumps, loads
+from ...wire.request_bounds import TooLarge
+from ..body_clues import MAX_ERROR
+from ..content_decoding import DecodingError
 from ..decision import Decision
 from ..error_responses import error_response, errors_for, refusal
-from ..http_headers import set_json
+from ..http_headers import body_of, request_body, request_value, set_json
 from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import ClientRequest, FlowRecorder
 from ..options import Settings
-from ..routes import Route, route_of_client
+from ..routes import Route, is_replayed, route_of_client
 from ..run_slices import ClientLeft, in_slices
 from ..stored.async_store import AsyncStore
 from .bridged_turn import BridgedApi, BridgedTurn, BridgedTurns, WholeRequest
@@ -34,6 +39,8 @@ from .responses_client import ResponsesClient
 
 logger = logging.getLogger(__name__)
 
+SENT_AGAIN = "sent again"
+"""What is noted of a request that its host has refused, before how it was changed."""
 _NOT_IN_AN_ADDRESS = re.compile(r"[\x00-\x20\x7f]")
 # A script that is loaded anew takes over what still runs, and the open store: that is closed when
 # the process ends, after the last stream.
@@ -134,6 +141,44 @@ class BridgeRequests:
         set_json(request, body)
         record.client_request, record.tools = client, tools
         self._begin(flow, turn)
+
+    # A host that refuses it
+
+    def may_ask_again(self, flow: http.HTTPFlow, response: http.Response) -> bool:
+        """Whether the host may take the request of a bridged turn without something in it."""
+        again = response.status_code in REFUSING and self._bridged[flow].asked_again < MAX_TIMES
+        return again and not is_replayed(flow)
+
+    async def ask_again(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        """Change the request as the refusal says; the flow has no response then."""
+        bridged = self._bridged[flow]
+        try:
+            said = _said(body_of(response, MAX_ERROR))
+            sent = await request_value(await request_body(flow.request))
+            changed = once_more(sent, said) if isinstance(sent, dict) else None
+            if changed is None:
+                return
+            body = dumps(changed.chat)
+        except (DecodingError, NotJson, TooLarge) as error:
+            logger.debug("%s: its refusal stays: %s", name_of(flow), error)
+            return
+        except Exception:
+            logger.exception("%s: its refusal stays", name_of(flow))
+            return
+        bridged.record.evidence.note(SENT_AGAIN, changed.how)
+        bridged.record.evidence.request_left()
+        self._bridged[flow] = replace(bridged, asked_again=bridged.asked_again + 1)
+        set_json(flow.request, body)
+        flow.response = None
+
+
+def _said(error: bytes) -> str:
+    """The message of an error, and all of it: the name of a field may stand beside that."""
+    text = error[:MAX_SAID].decode(errors="replace")
+    try:
+        return f"{error_object(loads(error)).message[: MAX_SAID // 2]}\n{text}"
+    except NotJson:
+        return text
 
 
 def _converted(

@@ -94,6 +94,8 @@ class BridgedTurn:
     """Whether the user wants the reply repaired: known when its headers have come."""
     running: ReplyConverter | None = None
     """The reply while it streams, and is to be kept."""
+    asked_again: int = 0
+    """How often its request was changed and sent again."""
 
     @property
     def resumed(self) -> tuple[bytes, str] | None:

@@ -306,7 +306,7 @@ class Stream(HttpStream):
                 yield from self._break(live.broken)
                 return
         is_received = self.server_state == self.state_consume_response_body
-        if is_received and self._interpreter.may_bridge_refused(self.flow):
+        if is_received and self._interpreter.may_ask_again(self.flow):
             yield DragomanRefusedHook(self.flow)
             if self.flow.response is None:
                 yield from self._send_again()

@@ -24,9 +24,9 @@ class Interpreter(Protocol):
     def converts_reply(self, flow: http.HTTPFlow) -> bool:
         """Whether the reply to a flow, once it comes, is to be converted or repaired."""
 
-    def may_bridge_refused(self, flow: http.HTTPFlow) -> bool:
+    def may_ask_again(self, flow: http.HTTPFlow) -> bool:
         """Whether the reply to a flow, which was received whole, may show that its request has to
-        be bridged."""
+        be bridged, or has to be another."""
 
     def give_up_whole(self, flow: http.HTTPFlow) -> None:
         """A reply that must be read whole is too large: the flow's response gets a stream with
@@ -38,7 +38,7 @@ class Interpreter(Protocol):
 
 @dataclass
 class DragomanRefusedHook(commands.StartHook):
-    """See `may_bridge_refused`: time to make another request of it.  The flow has no response then;
+    """See `may_ask_again`: time to make another request of it.  The flow has no response then;
     or it has the one that the client receives."""
 
     flow: http.HTTPFlow
