@@ -123,11 +123,37 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "one sign, last": ("any", f"{CB} ? {AB}{LS}{CE}", BASH),
     "a name and a sign, last": ("any", f"{SB}{CALL}{CB}bash!{AB}{LS}{CE}{SE}", f"{BASH}{BASH}"),
     "a name and a sign, unclosed": ("any", f"{SB}{CB}bash!{AB}{LS}", f"{BASH[:-1]}…]"),
-    "signs alone, then text": ("any", f"{SB}{CB}!!!{AB}{LS}{CE}{SE} Done.", "="),
-    "signs alone, then a call": (
+    "signs alone in no section, then text": ("any", f"{CB}!!!{AB}{LS}{CE} Done.", "="),
+    "signs alone, then text": ("any", f"{SB}{CB}!!!{AB}{LS}{CE}{SE} Done.", f"{BASH} Done."),
+    "signs alone, then a call": ("any", f"{SB}{CB}!!!{AB}{LS}{CE}{SE}.{SECTION}", f"{BASH}.{BASH}"),
+    "signs alone, arguments of no tool, then text": (
         "any",
-        f"{SB}{CB}!!!{AB}{LS}{CE}{SE}.{SECTION}",
-        f"{SB}{CB}!!!{AB}{LS}{CE}{SE}.{BASH}",
+        f'{SB}{CB}!!!{AB}{{"a":1}}{CE}{SE} Done.',
+        "=",
+    ),
+    "a tag, then text": ("any", f"{SB}{CB}<bad>{AB}{LS}{CE}{SE} Done.", f"{BASH} Done."),
+    "a tag, then a call": ("any", f"{SB}{CB}<bad>{AB}{LS}{CE}{CALL}{SE}.", f"{BASH}{BASH}."),
+    "a tag, another model": ("declared", f"{SB}{CB}<bad>{AB}{LS}{CE}{SE} Done.", "="),
+    "a tag of another format": (
+        "any",
+        f'{SB}{CB}<tool_call>{{"name": "bash", "arguments": {LS}}}</tool_call>',
+        f"{SB}{CB}{BASH}",
+    ),
+    "a header and more": (
+        "any",
+        f"{SB}{CB}functions.bash:0 extra{AB}{LS}{CE}{SE} Done.",
+        f"{BASH} Done.",
+    ),
+    "a blank after a dot": ("any", f"{SB}{CB}functions. bash:15{AB}{LS}{CE}{SE} x", f"{BASH} x"),
+    "a blank after a dot, no begin": (
+        "any",
+        f"{SB}functions. bash:15{AB}{LS}{CE}{SE} x",
+        f"{BASH} x",
+    ),
+    "a blank after a dot, nothing before": (
+        "any",
+        f"functions. bash:15{AB}{LS}{CE} x",
+        f"{BASH} x",
     ),
     "signs alone, half the arguments": ("any", f'{CB}!!!{AB}{{"comm', "="),
     "signs alone, arguments of no tool": ("any", f'{CB}!!!{AB}{{"a":1}}{CE}', "="),
@@ -153,7 +179,8 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "an address is not inferred": ("any", f"{CB}weird@id{AB}{LS}{CE}", f"[weird@id {LS}]"),
     "a prefix alone has no name": ("any", f"{CB}functions.{AB}{LS}{CE}", BASH),
     "an index alone has no name": ("any", f"{CB}:0{AB}{LS}{CE}", BASH),
-    "a prefix alone that fits nothing": ("any", f"{CB}functions.{AB}[]{CE}", "[functions. []]"),
+    "a prefix alone that fits nothing": ("any", f"{CB}functions.{AB}[]{CE}", "="),
+    "no header that fits nothing": ("any", f'{SB}{CB}{AB}{{"a":1}}{CE}{SE} x', "="),
     "nameless": ("declared", f"{CB}3{AB}{LS}{CE}", BASH),
     "nameless, fits nothing, Kimi": ("any", f'{CB}3{AB}{{"a":1}}{CE}', '[3 {"a":1}]'),
     "nameless, fits nothing, other": ("declared", f'{CB}3{AB}{{"a":1}}{CE} x', "="),
@@ -296,3 +323,20 @@ def test_no_call_has_an_empty_or_blank_name() -> None:
                     pieces = scanner.feed(text) + scanner.close()
                     names = [piece.name for piece in pieces if isinstance(piece, CallStart)]
                     assert all(name.strip() for name in names)
+
+
+@pytest.mark.parametrize(
+    ("header", "call_id"),
+    [
+        *((" functions. bash:15 ", "functions.bash:15"), ("bash:0", "bash:0")),
+        *((header, "") for header in ("", "functions.", "functions.:", "<bad>", "...", "3")),
+        ("functions.bash:0 extra", ""),
+    ],
+)
+@pytest.mark.parametrize("after", ["", " Done."])
+def test_a_header_is_the_id_of_its_call_if_it_is_one(header: str, call_id: str, after: str) -> None:
+    text = f"{SB}{CB}{header}{AB}{LS}{CE}{SE}{after}"
+    for size in (1, 2, 7, len(text)):
+        pieces = scanned("any", [text[at : at + size] for at in range(0, len(text), size)])
+        (start,) = (piece for piece in pieces if isinstance(piece, CallStart))
+        assert (start.name, start.call_id) == ("bash", call_id)

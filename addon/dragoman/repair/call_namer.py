@@ -74,7 +74,7 @@ class CallNamer:
             return [end]
         arguments = "".join(self._arguments)
         tool = self._tools.meant_by(arguments, declared=header.doubtful) if end.valid else None
-        if tool is None and (header.odd or not self._any_name):
+        if tool is None and (header.odd or not header.literal or not self._any_name):
             return None
         return [*self._release(header, tool), end]
 

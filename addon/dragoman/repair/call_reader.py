@@ -359,7 +359,7 @@ class CallReader:
             if event.odd:
                 if candidate is None or not self._rule.quoted_last:
                     return WITHOUT_HEADER
-                candidate.odd = True
+                candidate.odd = event.last
         if isinstance(event, (Header, Arguments, CallEnd)):
             return "" if self._read_call(event) else "of no declared tool"
         if isinstance(event, NoHeader):
@@ -406,7 +406,10 @@ class CallReader:
         if events is None:
             return False
         candidate, parser = self.candidate, self.parser
-        certain = namer.nameless is None or self._rule.calls == "any"
+        header = namer.nameless
+        certain = header is None or (
+            self._rule.calls == "any" and header.literal and not header.odd
+        )
         if certain and candidate is not None and not (candidate.waits or (parser and parser.holds)):
             self.commit()
         for each in events:

@@ -30,7 +30,8 @@ class Header:
     name: str | None
     """The name of its tool; None if the header has none."""
     literal: str = ""
-    """Its text, if the call may be known by nothing else."""
+    """Its text, if the call may be known by nothing else; empty if that is no id either: then it is
+    a call only if exactly one tool takes the arguments."""
     call_id: str = ""
     """The header, if it is a call id."""
     form: str = "plain name"
@@ -40,8 +41,10 @@ class Header:
     resolved: bool = False
     """Whether the parser has already looked the name up among the declared tools."""
     odd: bool = False
-    """Whether this looks like no header (``!!!``).  It is one all the same if its call ends the
-    text, and exactly one tool takes the arguments."""
+    """Whether this looks like no header (``!!!``).  It is one all the same if exactly one tool
+    takes the arguments."""
+    last: bool = False
+    """Whether it is one only if its call ends the text, too."""
     doubtful: bool = False
     """Whether a text may begin so as well: then only arguments that a tool declares are a call."""
 

@@ -44,7 +44,7 @@ MARKERS = {
 _MARKER_SET = marker_set(MARKERS)
 _STRAYS = {text: name for text, name in MARKERS.items() if name == _ARGUMENTS_BEGIN}
 """Markers that do not end a call."""
-_LAST_WORD = re.compile(r"(?:\A|(?<!\S)(?=\S))\S*+\s*+\Z")
+_LAST_WORD = re.compile(r"(?:\A|(?<!\S)(?=\S))(?:functions\.[ \t]{1,8})?\S*+\s*+\Z")
 
 _KEY = r'"(?:[^"\\]|\\.){0,256}'
 _OBJECT = re.compile(rf'\s{{0,256}}\{{\s{{0,256}}(?:\}}|{_KEY}"\s{{0,256}}:)')
@@ -74,7 +74,7 @@ class KimiParser(LeakParser):
         self._calls = 0
         """Calls that have begun."""
         if marker == _ARGUMENTS_BEGIN:
-            self._begin_call(header, 0)
+            self._begin_call(word_of(header), 0)
 
     @property
     def whole(self) -> bool:
@@ -175,7 +175,7 @@ class KimiParser(LeakParser):
             return begun
         run = self._buffer[self._at : end]
         so_far = run if marker else run[: len(run) - _MARKER_SET.unfinished(run)]
-        word, odd = word_of(so_far), is_odd(so_far)
+        word, odd = word_of(so_far), is_odd(so_far, in_section=self._in_section)
         what = MARKERS[marker[0]] if marker else ""
         if word is not None or odd:
             if marker is None:
@@ -212,7 +212,8 @@ class KimiParser(LeakParser):
         """`odd` is what is no word."""
         self._calls += 1
         if word is None:
-            header = Header(None, odd, form="odd header", resolved=True, odd=True)
+            last = not self._in_section
+            header = Header(None, odd, form="odd header", resolved=True, odd=True, last=last)
         else:
             header = header_of(word, self._tools, arguments=True)
         return self._start_call(header, JsonArguments(_MARKER_SET, _STRAYS), at)

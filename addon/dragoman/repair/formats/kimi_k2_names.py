@@ -24,27 +24,33 @@ _NAMELESS = re.compile(
 )
 _NO_NAMES = frozenset((_FUNCTIONS[:-1], "function"))
 _LETTER = re.compile(r"[A-Za-z0-9]")
-_AT_END = re.compile(r"(?<![\w.\-()])[\w.\-()]+:\d+\s*+\Z")
-_ID = re.compile(r"[A-Za-z0-9_.:\-]{2,128}\Z")
+_AT_END = re.compile(r"(?<![\w.\-()])(?:functions\.[ \t]{1,8})?[\w.\-()]+:\d+\s*+\Z")
+_ID = re.compile(r"(?!functions?[.:]*+\d*\Z)(?=[_.:\-]*+[A-Za-z0-9])[A-Za-z0-9_.:\-]{2,128}\Z")
+_BLANK_AFTER = re.compile(r"\Afunctions\.[ \t]{1,8}")
 _WORD = r"[A-Za-z0-9_.:/()@-]"
-_SO_FAR = re.compile(rf"\s*+(?:{_WORD}++(?:\s++(?=:|\Z)|(?<=:)\s++)?)*+\Z")
+_SO_FAR = re.compile(rf"\s*+(?:{_WORD}++(?:\s++(?=:|\Z)|(?<=[:.])\s++)?)*+\Z")
 _ODD = re.compile(r"\s{0,64}[^\s<>|`]{1,128}\s{0,64}\Z")
+_ODD_IN_SECTION = re.compile(
+    r"\s{0,64}(?:[^\s|`]{1,128}\s{0,64}"
+    r"|(?:functions\.[^\s|`]{0,118}|[^\s|`]{1,118}:\d{1,9})[ \t][^\n|`]{0,64}\s{0,64})\Z"
+)
 WORD_LIMIT = 128
 """Characters of the word itself: ids of hosts and clients have some forty at the most."""
 
 
 def word_of(text: str) -> str | None:
     """`text` without blanks, if it is, or could grow into, what may precede a call's arguments:
-    one word, with blanks around it and around its ``:``."""
+    one word, with blanks around it, around its ``:`` and after its dots."""
     if len(text) > HEADER_LIMIT or _SO_FAR.match(text) is None:
         return None
-    word = "".join(text.split())  # blanks are around its colons alone
+    word = "".join(text.split())
     return word if len(word) <= WORD_LIMIT else None
 
 
-def is_odd(text: str) -> bool:
-    """Whether `text` is, or could grow into, one word of other characters than a header has."""
-    return _ODD.match(text) is not None
+def is_odd(text: str, *, in_section: bool) -> bool:
+    """Whether `text` is, or could grow into, one word of other characters than a header has:
+    ``bash!``; `in_section` also a tag, or a header and more: ``functions.bash:0 extra``."""
+    return (_ODD_IN_SECTION if in_section else _ODD).match(text) is not None
 
 
 def header_of(word: str, tools: DeclaredTools, *, arguments: bool) -> Header:
@@ -62,10 +68,11 @@ def header_of(word: str, tools: DeclaredTools, *, arguments: bool) -> Header:
         name, form = None, "header without a name"
     elif tools:
         form += ", tool not declared"
-    # A bare counter is no id.
+    # A bare counter is no id, nor is what has neither a name nor a number.
+    literal = word if name or _ID.match(word) or word.isdigit() else ""
     call_id = word if _ID.match(word) and not word.isdigit() else ""
     bare = not (arguments or meant or found or name is None)
-    return Header(name, word, call_id, form, bare, resolved=True)
+    return Header(name, literal, call_id, form, bare, resolved=True)
 
 
 def header_at_end(text: str, tools: DeclaredTools) -> str:
@@ -74,13 +81,13 @@ def header_at_end(text: str, tools: DeclaredTools) -> str:
     found = _AT_END.search(text, max(0, len(text) - HEADER_LIMIT))
     if found is None:
         return ""
-    meant = header_of(found[0].strip(), tools, arguments=True).name
+    meant = header_of("".join(found[0].split()), tools, arguments=True).name
     return found[0] if meant in tools or not tools else ""
 
 
 def may_be_header(text: str, tools: DeclaredTools) -> bool:
     """Whether `text` is, or could grow into, ``name:index`` of a declared tool."""
-    text = text.lstrip()
+    text = _BLANK_AFTER.sub(_FUNCTIONS, text.lstrip())
     if not text:
         return False
     head, colon, index = text.rstrip().partition(":")
