@@ -78,6 +78,33 @@ def test_without_a_call_nothing_moves(stray: str, field: str) -> None:
         assert mixed.reasoning.replace("1 ", "") == "".join(text)
 
 
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize(
+    ("pieces", "content"),
+    [
+        ([f"Hello {SB}world"], "Hello "),
+        (["Hm.", f"Hello {SB}wor", "ld"], "Hello "),
+        (["Hm.", f"Hello {SB[:9]}", f"{SB[9:]}world"], "Hello "),
+        (["Hm.", f"Hello {SB}", f"world{SE}"], "Hello "),
+        (["Hm.", "Hello ", f"{SB}world"], ""),
+        (["Hm.", f"\n{SB}world"], ""),
+        (["Hm.", f"Hello {SB} begins it."], ""),
+        (["Hm.", f"`Hello {SB}`"], ""),
+    ],
+)
+def test_text_before_a_section_without_calls_is_content_if_one_event_has_both(
+    pieces: list[str], content: str, field: str
+) -> None:
+    out = streamed(pieces, field)
+    said = "".join(pieces)
+    said = said if "`" in said or "begins" in said else said.replace(SB, "").replace(SE, "")
+    assert (out.content, out.reasoning) == (content, said.replace(content, "") if content else said)
+    for policy in (Policy(text="field"), Policy().bridged):
+        sent = sse([*(chunk({field: piece}) for piece in pieces), chunk({}, "stop")])
+        out = read(repair(sent, REQUEST, policy))
+        assert (out.content, out.reasoning) == ("", said)
+
+
 @pytest.mark.parametrize("field", ["content", *FIELDS])
 @pytest.mark.parametrize("blank", ["\n", " \n\n ", "\n" * 300])
 def test_white_space_alone_after_the_last_section_is_dropped(field: str, blank: str) -> None:

@@ -35,6 +35,7 @@ from .events import (
     NoJson,
     ParseEvent,
     ScanEvent,
+    SectionStart,
     Text,
 )
 from .formats.protocol import LeakFormat, LeakParser, MarkerMatch
@@ -159,6 +160,9 @@ class CallReader:
         """The text after the latest section."""
         self.refusal = ""
         """Why the candidate is text."""
+        self._begins = 0
+        """Where the marker is with which the section began; 0 where nothing is before it, or once
+        it is known that no call begins."""
         self._committed = False
         """Whether there was a call, or text, since the section began."""
         self.damaged: Damaged | None = None
@@ -172,6 +176,7 @@ class CallReader:
         state.add_in_vain(marker.format)
         self._format, self._rule = marker.format, rule
         self.namer.begin(marker.format, rule)
+        self._begins = state.fed - len(text) - (marker.end - marker.start)
         self.parser = marker.format.parser(marker, header, state.fed - len(text), self._tools)
         self.parser.push(text)
         self.damaged, self._committed = None, False
@@ -374,6 +379,9 @@ class CallReader:
                 return QUOTED
             if not (self._rule.strays or self._format in self._state.called_in):
                 return ALONE
+            if self._begins and self._rule.quoted_last:
+                self._add(SectionStart(self._begins))
+            self._begins = 0
         if isinstance(event, Text):  # inside a section, before, between or after its calls
             trailing = self._state.called or (candidate is not None and candidate.calls > 0)
             if candidate is not None and not candidate.waits:

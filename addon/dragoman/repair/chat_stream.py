@@ -28,7 +28,6 @@ from .frame_queue import (
     FrameQueue,
     Part,
     WaitingFrame,
-    added_chunk,
     with_delta,
 )
 from .policy import Policy
@@ -235,7 +234,7 @@ class ChatRepair(RepairStage):
                 choice.finished = True
                 finish = "length" if in_call else "tool_calls"
                 self._evidence.note("added finish_reason", finish)
-                self._append([added_chunk(choice.latest, {}, finish)])
+                self._append([_added_chunk(choice.latest, {}, finish)])
 
     def _fail(self) -> None:
         """The upstream has failed: what is open stays so, and what is held is text."""
@@ -249,7 +248,7 @@ class ChatRepair(RepairStage):
             part = Part(WaitingFrame(Frame(b"")), choice, {})
             choice.end(part, end, whole=whole)
             deltas = part.deltas()
-            self._append([added_chunk(choice.latest, delta) for delta in deltas])
+            self._append([_added_chunk(choice.latest, delta) for delta in deltas])
 
     @property
     def _will_add(self) -> bool:
@@ -282,3 +281,8 @@ class ChatRepair(RepairStage):
             unsent = self.break_off()
         self._queue.forget()
         return unsent
+
+
+def _added_chunk(latest: Json, delta: Json, finish: str | None = None) -> Frame:
+    """A chunk with the metadata of the latest one."""
+    return encode_chunk(with_delta(latest, delta, finish))

@@ -117,11 +117,20 @@ class LeftAsText:
     why: str
 
 
+@dataclass(slots=True)
+class SectionStart:
+    """A section without calls begins here: what stands before it in the same frame is the answer
+    (the specification's ``Hello <|tool_calls_section_begin|>world``)."""
+
+    start: int
+    """Its offset in what the scanner was fed."""
+
+
 CallEvent = CallStart | Arguments | CallEnd
 """Of a leaked call."""
 ParseEvent = Text | Header | NoHeader | Damaged | Arguments | NoJson | CallEnd | Dropped
 """What the parser gives."""
-ScanEvent = Text | CallStart | Arguments | CallEnd | Dropped | LeftAsText
+ScanEvent = Text | CallStart | Arguments | CallEnd | Dropped | LeftAsText | SectionStart
 """What the scanner gives."""
 
 

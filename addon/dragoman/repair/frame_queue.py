@@ -39,7 +39,7 @@ from ..wire.sse import Frame, encode_chunk
 from .call_builder import CallBuilder, Delta, more_arguments, only_arguments
 from .call_rule import rules_for
 from .declared_tools import DeclaredTools
-from .events import CallEnd, Dropped, LeftAsText, ScanEvent, Text
+from .events import CallEnd, Dropped, LeftAsText, ScanEvent, SectionStart, Text
 from .formats.active import ActiveFormats
 from .native_calls import NativeCalls
 from .policy import Policy, note_piece
@@ -139,12 +139,21 @@ class Choice:
                 starts.pop()
             elif isinstance(event, Dropped | LeftAsText):
                 note_piece(self.evidence, event)
+            elif isinstance(event, SectionStart):
+                self._move_before(event.start)
             else:
                 owner = part
                 if starts:
                     owner = next((each for each in self._parts if each.end > starts[-1]), part)
                 owner.add_calls(self.calls.deltas_of(event))
                 self._cut = self._cut or (isinstance(event, CallEnd) and event.cuts_call)
+
+    def _move_before(self, start: int) -> None:
+        """What a part has before a section without calls, which begins here, is `content`."""
+        for part in self._parts if self.policy.moves else ():
+            if part.came[0].begin < start < part.end and not (part.stays or part.whole):
+                texts = [left for left in part.left if isinstance(left, tuple) and left[1].strip()]
+                part.left = [(CONTENT, x[1]) if x in texts else x for x in part.left]
 
     def _place_text(self, current: Part, piece: Text) -> None:
         """Give text back to the parts that it came with."""
@@ -492,8 +501,3 @@ def with_delta(
         if new.get("usage") is not None:
             del new["usage"]
     return new
-
-
-def added_chunk(latest: Json, delta: Json, finish: str | None = None) -> Frame:
-    """A chunk with the metadata of the latest one."""
-    return encode_chunk(with_delta(latest, delta, finish))

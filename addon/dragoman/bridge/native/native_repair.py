@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from ...notes import Evidence
 from ...repair.call_rule import rules_for
 from ...repair.declared_tools import DeclaredTools
-from ...repair.events import Arguments, LeftAsText, ScanEvent, Text
+from ...repair.events import Arguments, LeftAsText, ScanEvent, SectionStart, Text
 from ...repair.formats.active import ActiveFormats
 from ...repair.formats.json_alone import JSON_ALONE
 from ...repair.policy import Policy, note_piece
@@ -292,7 +292,7 @@ class NativeRepair(RepairStage, ABC):
         for piece in pieces:
             if isinstance(piece, LeftAsText):
                 note_piece(self._evidence, piece)
-        pieces = [piece for piece in pieces if not isinstance(piece, LeftAsText)]
+        pieces = [piece for piece in pieces if not isinstance(piece, LeftAsText | SectionStart)]
         if self._client is not None:
             self._client.write(scanned.text, pieces, logprobs)
             return
