@@ -146,6 +146,9 @@ def test_a_head_that_comes_again_begins_a_call_if_arguments_follow(
     meant = [("bash", A), ("bash", other)]
     for finished in (True, False):
         given = repair(stream(deltas, finished=finished), REQUEST)
+        calls = read(given).calls  # of a client that joins what has one index
+        assert [(each["name"], each["arguments"]) for each in calls] == meant
+        assert len({each["id"] for each in calls}) == 2
         for reply in (given, repair(given, REQUEST)):
             assembler = CallAssembler()
             for frame in split(reply):

@@ -79,6 +79,16 @@ class CallBuilder:
         """The upstream has numbered what is no call: those to come are counted on."""
         self._renumbers = True
 
+    def begun_again(self, head: Delta) -> Delta:
+        """The head of a call of the upstream's own; one that has the index of another call, and its
+        id or none, gets an index and an id of its own, as clients join what has one index."""
+        index, call_id = head.get("index"), head.get("id")
+        if index not in self._native or not (not call_id or call_id in self._ids):
+            return head
+        del self._native[index]
+        self.renumber()
+        return {**head, "id": self._new_id("", self.native_index(index)), "type": "function"}
+
     def native_id(self, call_id: object, index: int) -> object:
         """The id the client sees for a call of the upstream's own: another one if a
         repaired call has it already, or one of the history."""

@@ -7,7 +7,7 @@
 | a name that is a whole call of GLM's            | that call                               |
 | a name that is cut over deltas                  | the name, when it is whole              |
 | the name in every delta                         | the name once                           |
-| the same head after whole arguments, then more  | another call                            |
+| the same head after whole arguments, then more  | another call, with an index of its own  |
 | an id and an index of its own for each fragment | one call                                |
 | a call that a text has, too                     | nothing                                 |
 
@@ -139,7 +139,7 @@ class NativeCalls:
             return []
         if is_new:
             has_all = cleaned is not element and bool(delta.arguments)
-            cleaned = _with_head(cleaned, delta, call)
+            cleaned = self._calls.begun_again(_with_head(cleaned, delta, call))
             delta.name = call.name
             return [*self.release(), *self._begin(cleaned, delta, call, has_all=has_all)]
         if call is not self._latest:
