@@ -45,6 +45,7 @@ CALLS = {
     "as the API has it": (f'{{"type": "function", "function": {OBJECT}}}', MEANT),
     "arguments in a string": (json.dumps({"name": "bash", "arguments": LS}), MEANT),
     "doubled braces": (f"{{{OBJECT}}}", MEANT),
+    "a name in another case": (OBJECT.replace('"bash"', '"Bash"'), MEANT),
     "a list": (f"[{OBJECT}, {OBJECT}]", MEANT * 2),
     "several": (f"{OBJECT}\n{OBJECT}", MEANT * 2),
     "several, as Llama writes them": (f"{OBJECT}; {OBJECT}", MEANT * 2),

@@ -35,7 +35,13 @@ class JsonAloneParser(JsonCallsParser):
 
     def _read_name(self) -> bool:
         decided = super()._read_name()
-        return decided if self._name is None or self._name in self._tools else self._refuse()
+        if self._name is None:
+            return decided
+        meant = self._tools.find(self._name) or ""
+        if meant.lower() != self._name.lower():
+            return self._refuse()
+        self._name = meant
+        return decided
 
     def _read_value(self) -> bool:
         known = (*_GIVEN, "type", "function", "id")
