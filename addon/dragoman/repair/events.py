@@ -120,7 +120,7 @@ class LeftAsText:
 @dataclass(slots=True)
 class SectionStart:
     """A section without calls begins here: what stands before it in the same frame is the answer
-    (the specification's ``Hello <|tool_calls_section_begin|>world``)."""
+    (the specification's example of mixed content)."""
 
     start: int
     """Its offset in what the scanner was fed."""
