@@ -66,13 +66,13 @@ OVERFLOWS: dict[str, tuple[int, Json]] = {
         },
     ),
     "llama.cpp before": (
-        500,
+        400,
         {
             "error": {
-                "code": 500,
+                "code": 400,
                 "message": "the request exceeds the available context size. try increasing the "
                 "context size or enable context shift",
-                "type": "server_error",
+                "type": "invalid_request_error",
             }
         },
     ),
