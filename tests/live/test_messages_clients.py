@@ -68,3 +68,14 @@ def test_it_gets_a_message_that_came_whole(client: Client, tls_upstream: Upstrea
     got = client.ask("create", f"{tls_upstream.url}/messages", ASKED)
     assert got["stop_reason"] == "tool_use"
     assert blocks_of(got) == [("text", "I look.\n"), ("tool_use", {"command": "ls -la"})]
+
+
+def test_a_leaked_call_of_a_tool_that_anthropic_has_defined_is_a_call(
+    client: Client, tls_upstream: Upstream
+) -> None:
+    """It has no schema in the request, and the client runs it."""
+    asked = ASKED | {"tools": [{"type": "bash_20250124", "name": "bash"}]}
+    tls_upstream.replies["messages/v1/messages"] = Reply(stream([("text", [f"I look.\n{K2}"])]))
+    got = client.ask("stream", f"{tls_upstream.url}/messages", asked)
+    assert blocks_of(got) == [("text", "I look.\n"), ("tool_use", {"command": "ls -la"})]
+    assert tls_upstream.requests[-1].json["tools"] == asked["tools"]
