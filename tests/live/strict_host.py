@@ -49,12 +49,17 @@ class StrictHost(Upstream):
             body = json.loads(request.body)
         except ValueError:
             return Reply(b"{}", "application/json", 400)
-        error = (_deepseek if "deepseek" in body["model"] else _moonshot)(body)
+        error = refusal_of(body)
         if error:
             self.refused.append(error)
             value = {"error": {"message": error, "type": "invalid_request_error"}}
             return Reply(json.dumps(value).encode(), "application/json", 400)
         return _answer(body)
+
+
+def refusal_of(body: Json) -> str:
+    """What Moonshot, or DeepSeek, would answer to a chat request; "" if it takes it."""
+    return (_deepseek if "deepseek" in body["model"] else _moonshot)(body)
 
 
 def calls_of(body: Json) -> list[Json]:
