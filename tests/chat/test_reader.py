@@ -99,10 +99,10 @@ def test_log_probabilities_are_those_of_the_text_of_their_chunk() -> None:
         "delta": {"reasoning": "t", "content": "a"},
         "logprobs": {"content": [{"token": "a"}]},
     }
-    assert words(ChatReader(), encode_chunk({"choices": [choice]})) == [
-        "reasoning 0: t",
-        "text 1: a +",
-    ]
+    thoughts = words(ChatReader(), encode_chunk({"choices": [choice]}))
+    assert thoughts == ["reasoning 0: t", "text 1: a"]
+    choice["delta"] = {"content": "a"}
+    assert words(ChatReader(), encode_chunk({"choices": [choice]})) == ["text 0: a +"]
     choice["delta"] = {}
     assert words(ChatReader(), encode_chunk({"choices": [choice]})) == ["text 0:  +"]
 

@@ -43,8 +43,8 @@ ALLOWED = {
     "more text": (16, 29),
     "a marker that begins a section": (58, 58),
     "a marker that begins a call": (37, 37),
-    "a header that starts a call": (109, 132),
-    "more arguments": (33, 55),
+    "a header that starts a call": (109, 140),
+    "more arguments": (33, 57),
     "more of a call that is held": (16, 16),
 }
 """Repaired, and bridged as well; with the facts that `reply.facts` notes."""

@@ -15,7 +15,7 @@ from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.wire.chat_calls import CallDelta, elements, read_delta
-from dragoman.wire.chat_delta import choices, citations, logprobs, lone_text
+from dragoman.wire.chat_delta import choices, citations, lone_text, token_logprobs
 from tests.repair.streams import repair_whole, summarize
 
 from ..bridge.replying import feed_body, new_reply, run
@@ -163,4 +163,4 @@ def test_sources_and_log_probabilities_have_the_form_of_the_responses_api() -> N
     assert citations({"citations": ["u", 1]}) == [cited]
     token = {"token": "a", "logprob": -1, "bytes": [97]}
     listed = [token | {"top_logprobs": [token, {}]}, {}, None]
-    assert logprobs({"logprobs": {"content": listed}}) == [token | {"top_logprobs": [token]}]
+    assert token_logprobs(listed) == [token | {"top_logprobs": [token]}]

@@ -18,7 +18,7 @@ from ..reply.turn_context import TurnContext
 from ..reply.words import Arguments, CallBegin, Cited, Delta, PartEnd, Text
 from ..wire import messages as api
 from ..wire.chat_calls import Call
-from ..wire.chat_end import Finish
+from ..wire.chat_end import TurnEnd
 from ..wire.errors import ErrorForm, ErrorObject
 from ..wire.json_codec import Json, NotJson, loads
 from ..wire.messages import TextKind
@@ -157,7 +157,7 @@ class MessageReply:
             self._evidence.note("invalid arguments", f"of {name}")
         self._writer.stop(cut=cut)
 
-    def fault(self, finish: Finish, lack_value: Sequence[str], *, answered: bool) -> str:  # noqa: ARG002
+    def fault(self, finish: TurnEnd, lack_value: Sequence[str], *, answered: bool) -> str:  # noqa: ARG002
         if finish == "content_filter" and not answered:
             return "The upstream's content filter has withheld the answer."
         return ""
@@ -168,7 +168,7 @@ class MessageReply:
         self._writer.stop()
         self._send()
 
-    def finish(self, finish: Finish, counted: Counts | None) -> None:
+    def finish(self, finish: TurnEnd, counted: Counts | None) -> None:
         if not self._content:
             self._evidence.note("empty turn")
         usage, estimated = messages_usage(counted, self._estimate, self._characters)

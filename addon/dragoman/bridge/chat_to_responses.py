@@ -13,7 +13,7 @@ from ..responses.dialects import Dialect
 from ..responses.event_writer import Writer
 from ..responses.response_object import snapshot
 from ..wire.chat_calls import Call
-from ..wire.chat_end import Finish
+from ..wire.chat_end import TurnEnd
 from ..wire.errors import OPENAI, ErrorForm, ErrorObject
 from ..wire.json_codec import Json
 from ..wire.usage import Counts, usage
@@ -107,7 +107,7 @@ class ResponseWriter(Writer):
         tool = tool or Tool("function", name)
         self._emitter = CallEmitter(Call(id=call.id, name=name), tool, self)
 
-    def fault(self, finish: Finish, lack_value: Sequence[str], *, answered: bool) -> str:  # noqa: ARG002
+    def fault(self, finish: TurnEnd, lack_value: Sequence[str], *, answered: bool) -> str:  # noqa: ARG002
         """Clients run the input of a custom tool as it is, so it must have an end."""
         if finish != "completed":
             return ""
@@ -123,7 +123,7 @@ class ResponseWriter(Writer):
             self._summary = None
         self.close_item("incomplete" if cut else "completed")
 
-    def finish(self, finish: Finish, counted: Counts | None) -> None:
+    def finish(self, finish: TurnEnd, counted: Counts | None) -> None:
         if not self._output:
             self._evidence.note("empty turn")
         if self.unsealed:

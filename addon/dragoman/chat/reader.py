@@ -29,12 +29,12 @@ from ..reply.words import (
 )
 from ..wire import chat_delta
 from ..wire.chat_calls import Call, CallAssembler, CallDelta, elements, read_delta
-from ..wire.chat_delta import SOURCES, choice_index, content_parts, lone_text
+from ..wire.chat_delta import SOURCES, ChoiceDelta, choice_index, content_parts, lone_text
 from ..wire.chat_text import ADDED_REASONING, CONTENT, DETAILS, passages
-from ..wire.errors import error_object, read_error, unlisted
+from ..wire.errors import error_object, read_error
 from ..wire.json_codec import Json, array, string
 from ..wire.same_frames import SameFrames, with_arguments
-from ..wire.sse import BLANK_LINE_ENDS, Frame, Only
+from ..wire.sse import BLANK_LINE_ENDS, Frame
 
 MAX_MISSES = 16
 """Frames in a row that are not like the one before; after so many, none of the stream is."""
@@ -67,6 +67,10 @@ class ChatReader:
         self.says_more = False
         """Whether they have a role, or what is said of the whole reply."""
         self._parts: dict[Place, Part] = {}
+        self._first = {
+            "text": self._text_part(0, CONTENT),
+            "reasoning": self._text_part(0, ADDED_REASONING),
+        }
         self._assemblers: dict[int, CallAssembler] = {}
         self._calls: dict[Call, tuple[Part, str, str]] = {}
         """The part of each call, with the id and the name that have been said."""
@@ -87,15 +91,22 @@ class ChatReader:
     def remembered(self) -> int:
         return sum(each.remembered for each in self._assemblers.values()) + self._beside
 
+    def take_repeated(self) -> int:
+        """How many heads (`Unread.HEAD`) began no call, as no arguments followed; forgets them."""
+        return sum(assembler.take_repeated() for assembler in self._assemblers.values())
+
     def part_of(self, kind: Kind, part: Part) -> Part:
         return self._text_part(part.choice, CONTENT if kind == "text" else ADDED_REASONING)
 
     # A frame that has one text
 
     def more(self, frame: Frame) -> More | None:
-        same = self.same
-        if frame.only is not None and self._begun:
-            return self._known(frame.only, frame.counted)
+        same, only = self.same, frame.only
+        if only is not None and self._begun:
+            self.same, self.counted, self.value = None, frame.counted, frame.counted
+            if not isinstance(only, CallDelta):
+                return self._first[only[0]], only[1]
+            return self._known(only)
         if same is not None and (text := same.text_in(frame.raw)):
             self._misses = 0
         elif not (text := self._learn(frame)):
@@ -113,14 +124,11 @@ class ChatReader:
                 return None
         return part, text
 
-    def _known(self, only: Only, counted: Json | None) -> More | None:
-        """What a stage has read of a frame already."""
-        self.same, self.counted, self.value = None, counted, counted
-        if not isinstance(only, CallDelta):
-            fields = CONTENT if only[0] == "text" else ADDED_REASONING
-            return self._text_part(0, fields), only[1]
-        index = only.index if only.index is not None else -2
-        part, call = (None, None) if only.id or only.name else self._call_at(0, index)
+    def _known(self, only: CallDelta) -> More | None:
+        """What a stage has read already of a frame with more of a call."""
+        part = call = None
+        if not (only.id or only.name) and only.index is not None:
+            part, call = self._call_at(0, only.index)
         if part is not None and call is not None:
             call.add(only.arguments)
             if not call.forget() or part in self._whole:
@@ -182,7 +190,7 @@ class ChatReader:
         if self._found is not None:
             known, self._found = self._found, None
             return known
-        chunk = unlisted(self.value)
+        chunk = self.value
         found: list[Delta] = []
         if frame.is_error or (chunk is not None and read_error(chunk)):
             found.append(Failed(chunk, error_object(chunk)))
@@ -191,12 +199,13 @@ class ChatReader:
             return [Done()]
         self.known = isinstance(chunk, dict) and isinstance(chunk.get("choices"), list)
         if not self.known:
+            if isinstance(chunk, dict):
+                self._cite(found, chunk)
             return found or [Other(None, chunk)]
         choices = chat_delta.choices(chunk)
         for choice in choices:
             if self._is_known(choice.index):
-                self._choice(found, choice)
-                self._cite(found, chunk)
+                self._choice(found, choice, chunk)
         if strange := len(chunk["choices"]) - len(choices):
             found.append(Other(None, None, unread=Unread.CHOICE, count=strange))
         if not choices:
@@ -208,7 +217,7 @@ class ChatReader:
             self._assemblers[index] = CallAssembler(self._names)
         return index in self._assemblers
 
-    def _choice(self, found: list[Delta], choice: chat_delta.ChoiceDelta) -> None:
+    def _choice(self, found: list[Delta], choice: ChoiceDelta, chunk: Json) -> None:
         index, delta, value = choice.index, choice.delta, choice.fields
         is_message = isinstance(value.get("message"), dict) and choice.whole
         calls = elements(delta)
@@ -225,6 +234,7 @@ class ChatReader:
             self._element(found, index, element, whole=choice.whole)
         if chat_delta.unknown_fields(delta):
             found.append(self._unread(index, delta, Unread.FIELD))
+        self._cite(found, chunk)
         if (failed := value.get("error")) and (error := read_error({"error": failed})):
             found.append(Failed(value, error))
         if (reason := value.get("finish_reason")) or is_message:
@@ -238,7 +248,7 @@ class ChatReader:
 
     # Texts
 
-    def _texts(self, found: list[Delta], choice: chat_delta.ChoiceDelta) -> None:
+    def _texts(self, found: list[Delta], choice: ChoiceDelta) -> None:
         """The texts of a delta or message, in the order in which the model wrote them."""
         index, delta, whole, at = choice.index, choice.delta, choice.whole, len(found)
         content = delta.get("content")
@@ -261,12 +271,12 @@ class ChatReader:
             found.append(Text(self._listed(index, "refusal"), refusal))
         logprobs = choice.fields.get("logprobs")
         if isinstance(logprobs, dict) and (tokens := array(logprobs.get("content"))):
-            answers = (d for d in found[at:] if isinstance(d, Text) and d.part.kind == "text")
-            first = next(answers, None)
-            if first is None:
+            said = [delta for delta in found[at:] if isinstance(delta, Text)]
+            answer = next((delta for delta in said if delta.part.kind == "text"), None)
+            if answer is None:
                 found.insert(at, Text(self._text_part(index, CONTENT), "", tokens))
-            else:
-                first.logprobs = tokens
+            elif said[0] is answer:  # else they are those of the thoughts before it, too
+                answer.logprobs = tokens
 
     def _text_part(self, choice: int, fields: tuple[str, ...], *, whole: bool = False) -> Part:
         kind: Kind = "text" if fields == CONTENT else "reasoning"

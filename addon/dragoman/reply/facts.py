@@ -184,7 +184,8 @@ class ReplyReader:
             self._first = self._size
         kind = part.kind
         if kind == "call":
-            self._turn(part.choice).add(part, text)
+            turn = self._choices.get(part.choice) or self._turn(part.choice)
+            turn.add(part, text)
         elif kind == "reasoning":
             if self._keeps and not part.fixed:
                 self._turn(part.choice).think(text)

@@ -6,7 +6,7 @@ A message of a whole reply has the fields of a delta and is read by the same fun
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -158,11 +158,10 @@ def unknown_fields(delta: Json) -> bool:
     return any(map(delta.get, delta.keys() - KNOWN_FIELDS))
 
 
-def logprobs(choice: Json) -> list[Json]:
+def token_logprobs(tokens: Sequence[Any]) -> list[Json]:
     """Token log probabilities in the form of the Responses API, without malformed ones."""
-    value = choice.get("logprobs")
     found = []
-    for token in array(value.get("content")) if isinstance(value, dict) else ():
+    for token in tokens:
         if (logprob := _logprob(token)) is not None:
             alternatives = map(_logprob, array(token.get("top_logprobs")))
             found.append(logprob | {"top_logprobs": [other for other in alternatives if other]})

@@ -23,10 +23,10 @@ _TURN_ENDED = re.compile(rb'"finish_reason"\s*:\s*"\w')
 _DONE = re.compile(rb"(?:\A|[\r\n])data:[ \t]*\[DONE\][ \t]*(?:[\r\n]|\Z)")
 
 IncompleteReason = Literal["max_output_tokens", "content_filter"]
-Finish = Literal["completed"] | IncompleteReason
-# Finish reasons of OpenAI and Anthropic, and the other words for them that hosts are known to use.
+TurnEnd = Literal["completed"] | IncompleteReason
+# TurnEnd reasons of OpenAI and Anthropic, and the other words for them that hosts are known to use.
 # An unknown one is the end of a whole turn, recorded.
-FINISHES: dict[str, Finish | Literal["failed"]] = {
+FINISHES: dict[str, TurnEnd | Literal["failed"]] = {
     "stop": "completed",
     "tool_calls": "completed",
     "function_call": "completed",

@@ -151,8 +151,11 @@ def stream_error(value: Any, *, named: bool = False) -> ErrorObject | None:
     """The error in a chunk of a stream, or in a reply with status 200; None if there is none.
     `named`: the frame is an ``event: error``."""
     error = error_object(value) if named else read_error(value)
-    if error is None:
-        return None
+    return None if error is None else known_error(error)
+
+
+def known_error(error: ErrorObject) -> ErrorObject:
+    """An error of an upstream's, as clients know it."""
     code = known_code(error.code, error.type, error.message, error.status)
     if code is None:
         code = "invalid_prompt" if error.status in _FINAL_STATUSES else "server_error"

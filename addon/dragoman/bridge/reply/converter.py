@@ -1,6 +1,6 @@
 """The reply of one bridged turn: upstream chat chunks in, events of the client's API out.
 
-`chunks -> choices, deltas in words (delta_reader) -> in order -> writer of the client's API`.
+`chunks -> chat reader -> one turn -> in order -> writer of the client's API`.
 What a chunk says is written at once, but for what has to wait for an open call.
 The client gets exactly one end, or none where the upstream breaks off:
 
@@ -21,21 +21,20 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import Any, Literal, Protocol
 
+from ...chat.reader import ChatReader
 from ...notes import Evidence
 from ...reply.event_queue import EventQueue
-from ...reply.in_order import PIECE, InOrder
-from ...reply.words import Delta
-from ...wire import chat_delta
-from ...wire.chat_delta import ChoiceDelta
-from ...wire.chat_end import EARLY, Finish
-from ...wire.errors import ErrorForm, ErrorObject, failure, stream_error
+from ...reply.in_order import InOrder
+from ...reply.words import Delta, Done, Failed, Finish, Other
+from ...wire.chat_end import EARLY, TurnEnd
+from ...wire.errors import ErrorForm, ErrorObject, failure, known_error
 from ...wire.json_codec import Json, NotJson
 from ...wire.reply_bounds import TooMany
 from ...wire.sse import Frame
 from ...wire.usage import Counts, counts
 from ..request.validation import label
 from .choices import Choices
-from .delta_reader import DeltaReader
+from .one_turn import OneTurn
 
 _NOTHING = "The upstream's answer ended without any part of a turn."
 
@@ -81,7 +80,7 @@ class ReplyWriter(Protocol):
     def say(self, delta: Delta) -> None:
         """The next delta, in order."""
 
-    def fault(self, finish: Finish, lack_value: Sequence[str], *, answered: bool) -> str:
+    def fault(self, finish: TurnEnd, lack_value: Sequence[str], *, answered: bool) -> str:
         """Why a turn cannot end so; empty if it can.  `lack_value`: the names of calls that are
         still to come, and end before their arguments do.  `answered`: there is more than
         reasoning."""
@@ -89,7 +88,7 @@ class ReplyWriter(Protocol):
     def settle(self, *, cut: bool) -> None:
         """Nothing more is said; `cut`: the turn was cut short."""
 
-    def finish(self, finish: Finish, counted: Counts | None) -> None:
+    def finish(self, finish: TurnEnd, counted: Counts | None) -> None:
         """The end of a turn, after `settle`."""
 
     def abandon(self) -> None:
@@ -110,11 +109,12 @@ class ReplyConverter:
         self._evidence = evidence
         self._order = InOrder(names, evidence)
         calls = not writer.seeks_summary
-        self._reader = DeltaReader(names, evidence, thinks=thinks, calls=calls)
+        self._reader = ChatReader(names)
         self._counts: Counts | None = None
         self._counted: Json = {}
         """A later chunk with usage: some hosts count in every chunk."""
         self._choices = Choices(evidence)
+        self._turn = OneTurn(self._choices, evidence, thinks=thinks, calls=calls)
         self._has_choices = False
         self._empty = 0
         """Bytes since the last text or call."""
@@ -147,14 +147,14 @@ class ReplyConverter:
         """One frame of the upstream's stream; `drain` gives its events."""
         writes = self.writer.started and not self.writer.ended
         if writes or self._may_write():
-            order, reader = self._order, self._reader
-            before = order.size + reader.size
+            order, turn = self._order, self._turn
+            before = order.size + turn.size
             self._read(frame)
-            size = order.size + reader.size
+            size = order.size + turn.size
             self._empty = self._empty + len(frame.raw) if size == before else 0
             if self._empty > MAX_EMPTY and frame.whole and not self.writer.ended:
                 self._fail(failure("server_error", "The upstream sends nothing."))
-            too_long = size + reader.entries > MAX_SIZE
+            too_long = size + turn.entries > MAX_SIZE
             if too_long and not self.writer.ended:
                 self._fail(failure("server_error", "The reply is longer than can be kept."))
 
@@ -203,72 +203,67 @@ class ReplyConverter:
     def _read(self, frame: Frame) -> None:
         if not frame.whole:
             self._evidence.note("skipped", "part of an event too large to read")
-        elif frame.only is not None or frame.counted is not None:
-            self._has_choices = True
-            self._counted = frame.counted or self._counted
-            if frame.only is not None:
-                self._choices.continue_first(frame.only)
-                self._say(self._reader.only(frame.only))
-        else:
-            try:
-                value = frame.value
-            except TooMany as bound:
-                message = f"The upstream's answer is too large: {bound}."
-                self._fail(failure("server_error", message))
-                return
-            except NotJson:
-                if frame.is_done:
-                    self._end()
-                else:
-                    self._evidence.note("skipped", "event that is not JSON")
-                return
-            if value is not None or frame.data is not None:
-                self._chunk(value, named=frame.is_error)
+            return
+        reader = self._reader
+        more = reader.more(frame)
+        if more is None:
+            self._take(frame, reader.read(frame))
+            return
+        self._has_choices = True
+        if reader.counted is not None:
+            self._counted = reader.counted
+        for delta in self._turn.more(*more):
+            for each in self._order.take(delta):
+                self.writer.say(each)
 
-    def _chunk(self, value: Any, *, named: bool) -> None:
-        for choice in self._choices_of(value, named=named):
+    def _take(self, frame: Frame, deltas: Sequence[Delta]) -> None:
+        """What a frame says that has more than a text."""
+        value, first = self._reader.value, deltas[0] if deltas else None
+        of_frame = isinstance(first, Failed) or (isinstance(first, Other) and first.part is None)
+        if value is None and of_frame:
+            self._skip(frame)
+            return
+        if isinstance(first, Failed) and first.raw is value:
+            self._fail(known_error(first.error or ErrorObject()))
+            return
+        if value is not None and not isinstance(value, dict):
+            self._evidence.note("skipped", "event that is no chunk")
+        elif value is not None and (counted := counts(value)) is not None:
+            self._counts, self._counted = counted, {}
+        self._has_choices = self._has_choices or (self._reader.known and bool(deltas))
+        for delta in deltas:
             if self.writer.ended:
                 return
-            self._take_choice(choice, value)
-        if isinstance(value, dict) and not self.writer.ended:
-            self._say(self._reader.cited(value))
+            self._take_delta(delta)
 
-    def _choices_of(self, value: Any, *, named: bool) -> list[ChoiceDelta]:
-        """The choices of a chunk; its error and its usage are read here."""
-        if (error := stream_error(value, named=named)) is not None:
-            self._fail(error)
-            return []
-        if not isinstance(value, dict):
-            self._evidence.note("skipped", "event that is no chunk")
-            return []
-        if (counted := counts(value)) is not None:
-            self._counts, self._counted = counted, {}
-        choices = chat_delta.choices(value)
-        listed = value.get("choices")
-        if isinstance(listed, list) and len(listed) > len(choices):
-            self._evidence.note("skipped", "choice that is no object", len(listed) - len(choices))
-        return choices
+    def _take_delta(self, delta: Delta) -> None:
+        if isinstance(delta, Failed):
+            self._fail(known_error(delta.error or ErrorObject()))
+        elif isinstance(delta, Done):
+            self._end()
+        elif isinstance(delta, Finish):
+            finish = None
+            if not self._body_ended:
+                finish = self._choices.finished(delta.choice, delta.reason)
+            if finish:
+                self._finish(finish, delta.reason)
+        else:
+            self._say(self._turn.take(delta))
 
-    def _take_choice(self, choice: ChoiceDelta, chunk: dict[str, Any]) -> None:
-        """Pass on the delta of a choice, and its finish."""
-        self._has_choices = True
-        index, fields = choice.index, choice.fields
-        if index:
-            self._reader.size += PIECE
-        delta = self._choices.part_of_turn(choice.delta, index)
-        if fields.get("logprobs") and self._choices.answers(index):
-            self._reader.logprobs(chat_delta.logprobs(fields))
-        self._say(self._reader.delta(delta, index, whole=choice.whole))
-        self._say(self._reader.cited(chunk))
-        reason = fields.get("finish_reason")
-        if (found := fields.get("error")) and (error := stream_error({"error": found})):
-            self._fail(error)
-        elif not self._body_ended and (finish := self._choices.finished(index, reason)):
-            self._finish(finish, reason)
+    def _skip(self, frame: Frame) -> None:
+        """A frame that has no value."""
+        try:
+            if frame.value is None and frame.data is not None:
+                self._evidence.note("skipped", "event that is no chunk")
+        except TooMany as bound:
+            message = f"The upstream's answer is too large: {bound}."
+            self._fail(failure("server_error", message))
+        except NotJson:
+            self._evidence.note("skipped", "event that is not JSON")
 
     # The end
 
-    def _finish(self, finish: Finish | Literal["failed"], reason: Any) -> None:
+    def _finish(self, finish: TurnEnd | Literal["failed"], reason: Any) -> None:
         """A finish reason: the items are complete now; usage may still come."""
         if finish == "failed":
             message = f"The upstream ended the turn with {label(reason)}."
@@ -277,14 +272,15 @@ class ReplyConverter:
             self._settle(cut=self._choices.finish != "completed")
 
     def _settle(self, *, cut: bool) -> None:
-        self._say(self._reader.end_content())
+        self._say(self._turn.end_content())
         if fault := self._fault(cut=cut):
             filtered = self._choices.finish == "content_filter"
             self._end_failed(failure("invalid_prompt" if filtered else "server_error", fault))
             return
         for delta in self._order.settle(cut=cut):
             self.writer.say(delta)
-        self._reader.end_calls()
+        if repeated := self._reader.take_repeated():
+            self._evidence.note("skipped", "head of a call like the one before", repeated)
         self.writer.settle(cut=cut)
 
     def _fault(self, *, cut: bool) -> str:
@@ -302,7 +298,7 @@ class ReplyConverter:
 
     def _end(self) -> None:
         """The upstream has sent that the turn is over."""
-        self._say(self._reader.end_content())
+        self._say(self._turn.end_content())
         finish = self._choices.finish
         ended = self._choices.all_finished or finish or self._order.answered
         cut = finish not in (None, "completed")

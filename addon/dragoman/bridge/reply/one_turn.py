@@ -1,0 +1,168 @@
+"""What a chat host says, as one turn: of its choices the one that answers, and thoughts apart from
+the text.
+
+Only the start of the text is held back, until it is known whether it is ``<think>``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...notes import Evidence
+from ...reply.in_order import ITEM, PIECE
+from ...reply.words import (
+    Arguments,
+    CallBegin,
+    Cited,
+    Delta,
+    Kind,
+    Other,
+    Part,
+    PartEnd,
+    Text,
+    Unread,
+)
+from ...wire.chat_delta import token_logprobs
+from ...wire.json_codec import Json, dumps
+from .choices import Choices
+from .think_tags import SplitText, ThinkSplitter
+
+_TEXT, _REASONING, _REFUSAL = Part("text"), Part("reasoning"), Part("refusal")
+_PARTS: dict[Kind, Part] = {"text": _TEXT, "reasoning": _REASONING, "refusal": _REFUSAL}
+"""All choices are one turn, and so their texts of a kind are one part."""
+
+
+class OneTurn:
+    """Takes the words of one reply; its methods give those of its turn."""
+
+    def __init__(
+        self, choices: Choices, evidence: Evidence, *, thinks: bool, calls: bool = True
+    ) -> None:
+        """`thinks`: reasoning was asked for.  `calls`: whether the reply may have any."""
+        self._choices = choices
+        self._thinks = thinks
+        self._takes_calls = calls
+        self._evidence = evidence
+        self.size = 0
+        """Bytes that calls and further choices take, about."""
+        self.entries = 0
+        """Bytes that log probabilities and annotations take."""
+        self._logprobs: list[Json] = []
+        """Of the text that comes next."""
+        self._splitter: ThinkSplitter | None = ThinkSplitter()
+        """None once all content is text."""
+        self._moved = False
+        self._callers = {0}
+        """The choices with calls."""
+
+    def more(self, part: Part, text: str) -> Sequence[Delta]:
+        """More of a text or of the arguments of a call."""
+        kind, choices = part.kind, self._choices
+        if kind == "call":
+            return self.take(Arguments(part, text))
+        if part.choice:
+            self.size += PIECE
+        if not choices.takes(kind, part.choice):
+            return ()
+        if kind == "text" and self._splitter is None and not self._logprobs:
+            return [Text(_TEXT, text)]
+        return self._text(part, text)
+
+    def take(self, delta: Delta) -> Sequence[Delta]:
+        """Any delta of a part, or of none."""
+        part = getattr(delta, "part", None)
+        choice = part.choice if part is not None else 0
+        if choice:
+            self.size += PIECE
+        if isinstance(delta, Text):
+            return self._passage(delta)
+        if part is not None and not (isinstance(delta, Other) and part.kind == "call"):
+            self._choices.takes(part.kind, choice)
+        if isinstance(delta, CallBegin | Arguments | PartEnd):
+            return self._call(delta)
+        if isinstance(delta, Cited):
+            self.entries += _size(delta.annotations)
+            return [delta]
+        return self._other(delta) if isinstance(delta, Other) else ()
+
+    def _other(self, delta: Other) -> Sequence[Delta]:
+        """What the client does not receive."""
+        if delta.unread in (Unread.HEAD, Unread.CALL):
+            self.size += PIECE
+        if delta.unread is not None and delta.unread is not Unread.HEAD:
+            what, of = delta.unread.value
+            self._evidence.note(what, of, delta.count)
+        return self.end_content() if delta.unread in (Unread.HEAD, Unread.CALL) else ()
+
+    # Text
+
+    def end_content(self) -> Sequence[Delta]:
+        """Something other than content comes: what was held back is decided now."""
+        splitter = self._splitter
+        return () if splitter is None else self._split(splitter, splitter.close())
+
+    def _passage(self, delta: Text) -> Sequence[Delta]:
+        part, text = delta.part, delta.text
+        if delta.repeats:
+            return ()
+        takes = bool(text) and self._choices.takes(part.kind, part.choice)
+        if delta.logprobs and self._choices.answers(part.choice):
+            logprobs = token_logprobs(delta.logprobs)
+            self.entries += _size(logprobs)
+            self._logprobs += logprobs
+        return self._text(part, text) if takes else ()
+
+    def _text(self, part: Part, text: str) -> Sequence[Delta]:
+        splitter = self._splitter
+        if part.kind != "text":
+            found = self.end_content()
+            if part.kind == "reasoning":
+                self._logprobs.clear()
+            return [*found, Text(_PARTS[part.kind], text)]
+        if splitter is None:
+            return [self._answer(text)]
+        whole = part.whole
+        pieces = splitter.whole(text, asked_for=self._thinks) if whole else splitter.feed(text)
+        if splitter.thinking or any(kind == "reasoning" for kind, _ in pieces):
+            self._logprobs.clear()
+        return self._split(splitter, pieces)
+
+    def _answer(self, text: str) -> Text:
+        logprobs, self._logprobs = self._logprobs, []
+        return Text(_TEXT, text, logprobs)
+
+    def _split(self, splitter: ThinkSplitter, pieces: list[SplitText]) -> list[Delta]:
+        if splitter.stray:
+            splitter.stray = False
+            self._evidence.note("dropped", "a closing tag of reasoning that was not opened")
+        if splitter.passive:
+            self._splitter = None
+        if not self._moved and any(kind == "reasoning" for kind, _ in pieces):
+            self._evidence.note("moved", "inline <think> to reasoning")
+            self._moved = True
+        return [
+            self._answer(text) if kind == "text" else Text(_REASONING, text)
+            for kind, text in pieces
+        ]
+
+    # Calls
+
+    def _call(self, delta: CallBegin | Arguments | PartEnd) -> Sequence[Delta]:
+        if not self._takes_calls:
+            if not isinstance(delta, PartEnd):
+                self._evidence.note("dropped", "a call beside a summary")
+            return ()
+        if isinstance(delta, PartEnd):
+            return [delta]
+        self.size += len(delta.text)
+        if isinstance(delta, CallBegin):
+            self.size += len(delta.id) + len(delta.name) + PIECE
+        if delta.part.choice not in self._callers:
+            self._callers.add(delta.part.choice)
+            self.size += ITEM
+        return [delta] if self._splitter is None else [*self.end_content(), delta]
+
+
+def _size(entries: list[Json]) -> int:
+    """What objects take beside a text: more than their JSON."""
+    return 2 * len(dumps(entries))
