@@ -149,6 +149,8 @@ NAMED = [
     "- <|open|>think<|sep|> begins a thought (<|close|>think<|sep|> ends it)",
     "K3 writes <|open|>think<|sep|>…<|close|>think<|sep|> around thoughts.",
     "After <|close|>think<|sep|><|open|>tools<|sep|> come the calls",
+    "Calls begin with <|tool_call_begin|><|close|>think<|sep|>, some say.",
+    "<|tool_call_begin|> begins one, and so on <|tool_call_end|><|end_of_msg|>, they say.",
     "The last one is **<|end_of_msg|>**",
     "It ends with <|tool_call_begin|>",
 ]

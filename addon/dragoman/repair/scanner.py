@@ -265,6 +265,7 @@ class Scanner:
         text.release(size, size if candidate.calls else 0)
         if not (candidate.calls or candidate.alone):
             self._state.code.end_header(code)
+        text.after_named = candidate.named
         if calls.damaged is not None:
             cut = ", cut off" if calls.damaged.cut else ""
             self._state.add(LeftAsText("damaged call", f"of {calls.damaged.name}{cut}"))

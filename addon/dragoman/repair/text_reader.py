@@ -61,6 +61,8 @@ class TextReader:
         """See `MAX_QUOTED`."""
         self.ended = False
         """Whether no more of this text comes."""
+        self.after_named = False
+        """Whether a marker that is text, in a line that may name one, has just been left."""
 
     # What leaves
 
@@ -68,6 +70,7 @@ class TextReader:
         """The buffer's first characters are text.  `calls`: see `ScanState.read`."""
         run, self.buffer = self.buffer[:size], self.buffer[size:]
         if run:
+            self.after_named = False
             state = self._state
             start = state.fed - len(self.buffer) - size
             kind = self.channel.kind if self.channel else None
@@ -138,7 +141,8 @@ class TextReader:
             if quoted:
                 self._leave(marker, QUOTED)
                 continue
-            named = 0 if after_call or not code.names else self._named_until(marker)
+            names = code.names or (self.after_named and not marker.start)
+            named = self._named_until(marker) if names and not after_call else 0
             if named is None:
                 return None
             if named and not opens_call:
@@ -263,7 +267,9 @@ class TextReader:
             self.release(marker.end)
             self.fresh = False
             return
+        names = self._state.code.names or self.after_named
         self.release(marker.end)
+        self.after_named = names
         self._state.add(LeftAsText(marker.name, why))
         if why is AFTER_ALL_CALLS:
             self._state.give_up_all()
