@@ -50,7 +50,10 @@ def compacts(claude: Claude) -> None:
     assert SUMMARY.encode() in claude.requests[-1].body
 
 
-@pytest.mark.parametrize("words", OVERFLOWS)
+ANSWER_TOO_LONG = "anthropic, answer"
+
+
+@pytest.mark.parametrize("words", [each for each in OVERFLOWS if each != ANSWER_TOO_LONG])
 def test_it_compacts_where_a_host_says_that_the_prompt_is_too_long(
     claude: Claude, words: str
 ) -> None:
@@ -58,6 +61,17 @@ def test_it_compacts_where_a_host_says_that_the_prompt_is_too_long(
     body = json.dumps(error).encode()
     claude.talks_to(too_long(lambda _: Reply(body, "application/json", status)))
     compacts(claude)
+
+
+def test_it_asks_for_a_shorter_answer_in_anthropics_words(claude: Claude) -> None:
+    """Which pass as they are: 10,000 tokens are left."""
+    status, error = OVERFLOWS[ANSWER_TOO_LONG]
+    refused = Reply(json.dumps(error).encode(), "application/json", status)
+    fits = host()
+    claude.talks_to(
+        lambda request: fits(request) if request.json["max_tokens"] <= 10_000 else refused
+    )
+    assert claude.answer() == "All is well."
 
 
 def test_it_compacts_where_an_event_of_a_stream_says_so(claude: Claude) -> None:
