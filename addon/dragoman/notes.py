@@ -117,6 +117,8 @@ class ReplyFacts:
     """Its code or type, if it is an error."""
     error_message: str = ""
     """Never shown as it is: hosts repeat in it what they were sent, credentials too."""
+    error_param: str = ""
+    """The field of the request that it names."""
     finishes: tuple[str, ...] = ()
     """The finish reason of each choice, or the status of a response."""
     answered: str = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.inspect.refusals import refusal_in
+from dragoman.inspect.refusals import reason_in, refusal_in
 
 TEXTS = [
     "thinking is enabled but reasoning_content is missing in assistant tool call message at index "
@@ -52,3 +52,28 @@ def test_the_advice_does_not_name_what_is_done_already() -> None:
     assert "dragoman_cure=auto" in refusal.told("off")
     assert "dragoman_cure=auto" not in refusal.told("on") + refusal.told("cured")
     assert "please report" in refusal.told("cured")
+
+
+@pytest.mark.parametrize(
+    ("message", "param", "reason"),
+    [
+        ("The model `gpt-9` does not exist", "", "model does not exist"),
+        ("Invalid value: 'me'. Supported values are: 'a'.", "input[0].role", "input[0].role: "),
+        ("Unsupported parameter: 'max_tokens' is not supported", "", "max_tokens: Unsupported"),
+        ("`temperature` is deprecated for this model.", "", "temperature: is deprecated for this"),
+        ("messages.3.content: text content blocks must be non-empty", "", "messages.3.content"),
+        ("Error code: 400 - litellm.BadRequestError: bad image sent", "", "bad image sent"),
+        ("Invalid request: tool call ids must be unique, found twice", "", "tool call ids must be"),
+        ("'background' needs a store", "", "needs a store"),
+        ('Input should be {"a": "secret words"}', "", "Input should be"),
+        ("Got: 'some secret words' and more", "sk-123", "Got"),
+        ("Value sk-abc123def456 is no key", "", "Value is no key"),
+        ("", "", ""),
+    ],
+)
+def test_the_reason_begins_with_what_matters_and_repeats_no_value(
+    message: str, param: str, reason: str
+) -> None:
+    told = reason_in(message, param)
+    assert told.startswith(reason)
+    assert "secret" not in told and "sk-" not in told and "me" not in told.split()

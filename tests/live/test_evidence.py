@@ -249,7 +249,7 @@ def test_a_request_that_is_refused_is_told(plain_upstream: Upstream, tmp_path: P
     request = {**RESPONSES, "background": True}
     assert saved.chat.ask(LEAKING, path="/v1/responses", request=request).status == 400
     (flow,) = saved.flows()
-    assert flow.comment.startswith("✗ refused by Dragoman: 'background' needs")
+    assert flow.comment.startswith("✗ background: 'background' needs")
     assert any("background" in line for line in exchanged(flow).evidence.request_lines())
 
 

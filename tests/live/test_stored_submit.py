@@ -50,6 +50,7 @@ def test_the_described_flow(client: Client) -> None:
     resumed = client.submit(said("Done."), first, outputs, CODEX, stream=True)
     last = resumed.story("codex", prior=first["output"]).response
 
+    client.proxy.wait_for_log("chat/completions: ✓ text · bridge")
     assert (last["id"], last["created_at"]) == (first["id"], first["created_at"])
     assert last["status"] == "completed"
     assert "required_action" not in last
@@ -112,6 +113,7 @@ def test_the_request_that_began_it_is_what_is_resumed(client: Client) -> None:
     begun = client.ask(called("ls"), "Go.", stream=True, **fields)
     response = begun.story().response
     exchange = client.submit(said("Done."), response, outputs_of(response))
+    client.proxy.wait_for_log("chat/completions: ✓ text · bridge")
     expected, sent = begun.chat, exchange.chat
     for body in (expected, sent):
         for name in ("messages", "stream", "stream_options"):

@@ -6,16 +6,16 @@ The headline begins with the outcome: mitmweb's list has room for some seventeen
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from ..notes import Evidence, TurnFacts, printable
+from ..notes import Evidence, ReplyFacts, TurnFacts, printable
 from ..reply.facts import UNNAMED
 from ..wire.chat_end import FINISHES
-from .refusals import refusal_in
+from ..wire.error_codes import known_code
+from .refusals import reason_in, refusal_in
 
 Job = Literal["watch", "repair", "bridge"]
 """`watch`: nothing is done; `bridge` repairs as well."""
@@ -37,11 +37,10 @@ REFUSED = "refused:"
 LOST = "lost its stream:"
 """The note on a reply that two addons wanted to change: who did not, and to whom it was lost."""
 OURS = "Dragoman"
+_BY_US = "refused by Dragoman"
 MAX_REASON = 60
 _REFUSALS = frozenset({400, 413, 422})
 """Statuses of a host that does not take the request, whatever its error is called."""
-_WORDS = re.compile(r"(?:(?:[A-Za-z_][A-Za-z_'-]{0,23}|\d{1,7})[,;.]?(?:\s|\Z))+")
-"""Plain words: no quoted value, no key."""
 _CUTS = {
     "max_output_tokens": "max tokens",
     "content_filter": "content filter",
@@ -60,7 +59,8 @@ class Outcome:
 
     @property
     def reason(self) -> str:
-        return self.what.partition(":")[0]
+        """By which failures are counted."""
+        return _BY_US if _BY_US in self.what else self.what.partition(":")[0]
 
 
 RUNNING = Outcome("running", "running")
@@ -99,11 +99,11 @@ def calls_in_words(turn: TurnFacts, evidence: Evidence) -> str:
 def _failure(turn: TurnFacts, evidence: Evidence, status: int, broken: str) -> str:
     refused = [detail for what, detail in evidence.notes if what == REFUSED]
     if refused:
-        return f"refused by Dragoman: {refused[0]}"
+        return f"{refused[0]} ({_BY_US})"
     if any(what == LOST and detail.startswith(OURS) for what, detail in evidence.notes):
         return "lost to another addon"
     upstream, client = turn.upstream, turn.client
-    if status in _REFUSALS and (why := _reason(upstream.error_message)):
+    if status in _REFUSALS and (why := _reason(upstream)):
         return why
     if upstream.error_code and not (upstream.error_code == UNNAMED and status >= 400):
         return upstream.error_code
@@ -120,13 +120,13 @@ def _failure(turn: TurnFacts, evidence: Evidence, status: int, broken: str) -> s
     return own_code or next(failed, "")
 
 
-def _reason(message: str) -> str:
-    """Why a host refuses a request, in a few words: its first ones, if the refusal is not a known
-    one, up to what may be of the request."""
-    if refusal := refusal_in(message):
+def _reason(reply: ReplyFacts) -> str:
+    """Why a host refuses a request, in a few words: what matters first, as the list is narrow."""
+    if refusal := refusal_in(reply.error_message):
         return refusal.name
-    words = _WORDS.match(message)
-    return words[0][:MAX_REASON].strip().rstrip(",;") if words else ""
+    if known_code(reply.error_code, "", reply.error_message, 400) == "context_length_exceeded":
+        return "prompt too long"
+    return reason_in(reply.error_message, reply.error_param)[:MAX_REASON].strip()
 
 
 def _left(evidence: Evidence) -> str:

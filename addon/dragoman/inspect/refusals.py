@@ -105,6 +105,58 @@ _REFUSALS = (
 )
 
 
+_FIELD = (
+    r"(?:messages|input|tools?|tool_choice|tool_calls?|model|temperature|top_p|top_k|top_logprobs"
+    r"|logprobs|max_(?:completion_|output_)?tokens|stream(?:_options)?|stop(?:_sequences)?|system"
+    r"|instructions|reasoning(?:_effort)?|thinking|response_format|text|store|metadata|user|seed|n"
+    r"|(?:presence|frequency)_penalty|parallel_tool_calls|service_tier|previous_response_id"
+    r"|include|truncation|prompt|role|content|name|function|output_config|logit_bias)"
+    r"(?:[.\[][\w.\[\]-]{0,60})?"
+)
+"""A field of a request, or a path to one within it."""
+_IS_FIELD = re.compile(_FIELD)
+# A quoted field, anything else that is quoted, or a word; linear, as each is short.
+_TOKEN = re.compile(
+    rf"""['"`]({_FIELD})['"`]|(?<!\w)(['"`]).{{0,300}}?\2|(\S{{1,300}})""", re.DOTALL
+)
+_WORD = re.compile(r"[A-Za-z_][A-Za-z_'-]{0,23}|\d{1,7}")
+_SAYS_NOTHING = re.compile(
+    r"(?:(?>bad|invalid|request|error|code|status|upstream|provider|api|validation|\d{3}|-"
+    r"|[\w.]{0,40}?(?:error|exception))\s*+)++:\s++|(?:the|this|your|an?)\s++",
+    re.IGNORECASE,
+)
+"""What messages begin with."""
+_MAX_READ = 500
+"""Characters of a message that are looked at."""
+
+
+def reason_in(message: str, param: str = "") -> str:
+    """Why a host refuses a request, in its own words: first the field that is wrong, then what is
+    wrong with it, up to what may be of the request.  No quoted value, no key."""
+    message = message[:_MAX_READ].lstrip()
+    for _ in range(3):
+        said = _SAYS_NOTHING.match(message)
+        message = message[said.end() :] if said else message
+    field, words = param if _IS_FIELD.fullmatch(param) else "", list[str]()
+    ends = False
+    for quoted, _, raw in _TOKEN.findall(message):
+        if ends:
+            field = field or quoted  # Unsupported parameter: 'max_tokens'
+            break
+        word = raw.strip("()").rstrip(",;.:!")
+        named = quoted or (word if "." in word or "_" in word or "[" in word else "")
+        if named and _IS_FIELD.fullmatch(named):
+            field = field or named
+            if words and named != field:
+                words.append(named)
+        elif _WORD.fullmatch(word):
+            words.append(word)
+        elif raw.startswith(("{", "[", "<")):
+            break
+        ends = bool(words) and raw.endswith((".", ":", "!"))
+    return ": ".join(filter(None, (field, " ".join(words))))
+
+
 def refusal_in(error: str) -> Refusal | None:
     """The refusal that an error with this text is; None if it is not a known one."""
     return next((each for each in _REFUSALS if each.words.search(error)), None)

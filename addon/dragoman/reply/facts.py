@@ -314,6 +314,7 @@ class ReplyReader:
             first_token=self._first,
             error_code=_code(self._error) if self._error else "",
             error_message=self._error.message[:MAX_MESSAGE] if self._error else "",
+            error_param=(self._error.param or "") if self._error else "",
             finishes=finishes,
             answered=self._answered,
             early=self._streamed and self._parsed and not (finishes or self._done),

@@ -16,13 +16,14 @@ from dataclasses import replace
 from mitmproxy import http
 from mitmproxy.net.http import status_codes
 
+from ...bridge.read_reply import turn_reader
 from ...bridge.reply.converter import ReplyConverter
 from ...bridge.reply.pipeline import Answer, BridgePipeline, answer, failed
 from ...notes import Evidence
 from ...repair.chat_stream import ChatRepair
 from ...stored.store import NotOpened, StoreError
 from ...wire.errors import Refused
-from ...wire.json_codec import NotJson
+from ...wire.json_codec import Json, NotJson
 from ...wire.sse import Frame, joined
 from ..content_decoding import MAX_REPLY, DecodingError, is_unreadable
 from ..http_headers import body_of, encoding_of, set_event_stream, set_stream_framing
@@ -89,7 +90,10 @@ class BridgeReplies:
                 has_layer=self._has_layer,
             )
             keeps, reply = bridged.keeping is not None, bridged.reply()
-            response.stream = BridgeStream(reply, bridged.chunk_repair(), context, keeps=keeps)
+            prior = len(bridged.keeping.prior) if bridged.keeping else 0
+            response.stream = BridgeStream(
+                reply, bridged.chunk_repair(), context, keeps=keeps, prior=prior
+            )
         except Exception:  # the reply is then converted when it is whole, or refused
             logger.exception("%s: the bridge failed", name_of(flow))
             return
@@ -132,6 +136,10 @@ class BridgeReplies:
                 retry_after=response.headers.get("retry-after", ""),
                 repair=bridged.chunk_repair(),
             )
+            if bridged.keeping is not None and (prior := len(bridged.keeping.prior)):
+                record.read = turn_reader()
+                record.read.documents(body, made.body)
+                record.read.ended(_without(reply.response, prior))
         except DecodingError as error:
             logger.error("%s: the upstream's body is unusable: %s", name_of(flow), error)
             made = failed(bridged.errors, f"The upstream's body is unusable: {error}.")
@@ -175,6 +183,11 @@ def _send(answer: Answer, response: http.Response) -> None:
     response.content = answer.body
 
 
+def _without(response: Json, prior: int) -> Json:
+    """The response without the items of earlier turns, which have been counted."""
+    return {**response, "output": response["output"][prior:]} if prior else response
+
+
 def _missed(evidence: Evidence) -> str:
     """What of the request could not be had, as the value of a header."""
     lines = (line for line in evidence.request_lines() if line.startswith(_MISSED))
@@ -192,9 +205,12 @@ class BridgeStream(LiveStream):
         context: ReplyContext,
         *,
         keeps: bool,
+        prior: int = 0,
     ) -> None:
-        """`keeps`: the reply is kept before the client receives its end, if that can wait."""
+        """`keeps`: the reply is kept before the client receives its end, if that can wait.
+        `prior`: how many items an earlier turn has left in the response."""
         super().__init__(context)
+        self._prior = prior
         self.reply = reply
         self._events = reply.writer.events
         self._events.holds_end = self._waits and keeps
@@ -279,7 +295,7 @@ class BridgeStream(LiveStream):
 
     def _end(self) -> None:
         self._over = True
-        self._pipeline.read.ended(self.reply.response)
+        self._pipeline.read.ended(_without(self.reply.response, self._prior))
         self.ends_at = time.monotonic() + UPSTREAM_END
 
     def _fault(self, message: str) -> list[Frame]:

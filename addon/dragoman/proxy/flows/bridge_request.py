@@ -71,6 +71,8 @@ class BridgeRequests:
             return
         except (NotJson, Refused, StoreError) as error:
             flow.response, reason = refusal(error, errors), str(error)
+            if isinstance(error, Refused) and (about := error.param or error.code):
+                reason = f"{about}: {reason}"
         except Exception:
             logger.exception("%s: the request could not be converted", name_of(flow))
             reason, message = "it could not be converted", "Dragoman could not convert the request."
