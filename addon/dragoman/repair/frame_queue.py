@@ -234,14 +234,20 @@ class Part:
         """The deltas that replace its texts.  Beside a call, what is left of a text goes to
         `content` (the specification), unless it is blank or `stays`."""
         get, moves = self.original.get, None
-        deltas = list[Json]()
+        before: tuple[str, ...] = ()
+        deltas, text = list[Json](), ""
         for left in self.left:
             if isinstance(left, dict):
                 deltas.append({"tool_calls": [left]})
-            else:
-                moves = self._moves if moves is None else moves
-                fields = CONTENT if moves and left[1].strip() else left[0]
-                deltas.append({name: written(name, left[1], get(name)) for name in fields})
+                before = ()
+                continue
+            moves = self._moves if moves is None else moves
+            fields = CONTENT if moves and left[1].strip() else left[0]
+            text = (text if fields == before else "") + left[1]
+            deltas[len(deltas) - (fields == before) :] = [
+                {name: written(name, text, get(name)) for name in fields}
+            ]
+            before = fields
         return deltas
 
     @property
