@@ -97,6 +97,15 @@ def test_what_is_cut_is_not_stopped_and_all_else_is(case: str) -> None:
     assert ("call of echo that was cut" in got.noted) == (case == "cut in a call")
 
 
+@pytest.mark.parametrize("field", ["stop_reason", "matched_stop"])
+def test_the_sequence_at_which_it_stopped_is_said_where_the_host_says_it(field: str) -> None:
+    asked = turn(request={"stop_sequences": ["END"]})
+    for said_, ends in (("END", ("stop_sequence", "END")), (128001, ("end_turn", None))):
+        got = run([text("Hi."), chunk(choice={"finish_reason": "stop", field: said_})], turn_=asked)
+        delta = got.events[-2]["delta"]
+        assert (delta["stop_reason"], delta["stop_sequence"]) == ends
+
+
 def test_thoughts_are_signed() -> None:
     got = run([THOUGHT, text("Hello."), *ended()])
     (block, _) = got.read.blocks

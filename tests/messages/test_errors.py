@@ -83,6 +83,14 @@ def test_the_time_to_wait_stays() -> None:
     assert of_host(529, {"error": "Busy."}, retry_after="").retry_after == ""
 
 
+def test_a_model_of_anthropics_that_a_host_does_not_have_is_set_by_variables() -> None:
+    body = b'{"error": {"message": "No such model."}}'
+    for model, helped in (("claude-haiku-4-5", True), ("kimi-k2.5", False)):
+        *_, message = read(MessagesErrors("req_1", model).of_host(404, body))
+        assert message.startswith("No such model.")
+        assert ("ANTHROPIC_DEFAULT_HAIKU_MODEL" in message) == helped
+
+
 @pytest.mark.parametrize("status", [400, 413, 422, 500])
 def test_an_overflow_is_said_in_the_words_that_clients_know(status: int) -> None:
     message = "Your request exceeded model token limit: 262144 (requested: 291810)"

@@ -20,7 +20,7 @@ from ..wire import messages as api
 from ..wire.chat_calls import Call
 from ..wire.chat_end import TurnEnd
 from ..wire.errors import ErrorForm, ErrorObject
-from ..wire.json_codec import Json, NotJson, loads
+from ..wire.json_codec import Json, NotJson, array, loads
 from ..wire.messages import TextKind
 from ..wire.usage import Counts, messages_usage
 from .reply.call_emitter import is_object
@@ -55,6 +55,7 @@ class MessageReply:
         self._tools = ToolLookup(turn.tools)
         self._evidence = evidence
         self._estimate = turn.estimate
+        self._stops = array(turn.request.get("stop_sequences"))
         self._id = message_id.removeprefix("msg_")
         self._characters = self._calls = 0
         """Written so far."""
@@ -168,17 +169,20 @@ class MessageReply:
         self._writer.stop()
         self._send()
 
-    def finish(self, finish: TurnEnd, counted: Counts | None) -> None:
+    def finish(self, finish: TurnEnd, counted: Counts | None, stopped_by: str) -> None:
         if not self._content:
             self._evidence.note("empty turn")
         usage, estimated = messages_usage(counted, self._estimate, self._characters)
         if estimated:
             self._evidence.note("estimated", "usage")
-        calls = any(block["type"] == api.CALL for block, _ in self._content)
-        reason = api.TOOL_USE if calls else api.END_TURN
+        reason, sequence = api.END_TURN, None
         if finish == "max_output_tokens":
             reason = api.CUT
-        ends = {"stop_reason": reason, "stop_sequence": None}
+        elif any(block["type"] == api.CALL for block, _ in self._content):
+            reason = api.TOOL_USE
+        elif finish == "completed" and stopped_by in self._stops:
+            reason, sequence = "stop_sequence", stopped_by
+        ends = {"stop_reason": reason, "stop_sequence": sequence}
         self._message |= {**ends, "usage": usage}
         self._writer.end({"type": api.MESSAGE_DELTA, "delta": ends, "usage": usage}, reason)
         self._writer.frames.append(api.encoded({"type": api.MESSAGE_STOP}))

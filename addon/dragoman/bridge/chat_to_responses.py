@@ -123,7 +123,7 @@ class ResponseWriter(Writer):
             self._summary = None
         self.close_item("incomplete" if cut else "completed")
 
-    def finish(self, finish: TurnEnd, counted: Counts | None) -> None:
+    def finish(self, finish: TurnEnd, counted: Counts | None, stopped_by: str) -> None:  # noqa: ARG002
         if not self._output:
             self._evidence.note("empty turn")
         if self.unsealed:

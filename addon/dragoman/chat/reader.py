@@ -238,7 +238,7 @@ class ChatReader:
         if (failed := value.get("error")) and (error := read_error({"error": failed})):
             found.append(Failed(value, error))
         if (reason := value.get("finish_reason")) or is_message:
-            found.append(Finish(index, reason))
+            found.append(Finish(index, reason, stopped_by=chat_delta.stopped_by(value)))
 
     def _other(self, choice: int) -> Part:
         return self._part_at("other", (choice, (), False))

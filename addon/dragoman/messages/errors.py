@@ -34,6 +34,10 @@ _BY_CODE = {
     "insufficient_quota": "billing_error",
     "invalid_prompt": "invalid_request_error",
 }
+_MODELS = (
+    "Set ANTHROPIC_MODEL, and ANTHROPIC_DEFAULT_HAIKU_MODEL for small tasks, to models of this "
+    "host."
+)
 _OVERLOADED = re.compile(r"overload|(?:at|over|out of) capacity|\bbusy\b", re.IGNORECASE)
 
 
@@ -42,6 +46,8 @@ class MessagesErrors:
     """The errors of one request; see `ErrorForm`."""
 
     request_id: str
+    model: str = ""
+    """The one asked for."""
 
     def ours(
         self, status: int, message: str, *, code: str | None = None, param: str | None = None
@@ -60,6 +66,8 @@ class MessagesErrors:
         error = error_object(value)
         name = f"HTTP {status} {responses.get(status, '')}".rstrip()
         message = error.message or f"The upstream answered with {name}."
+        if status == 404 and "claude" in self.model.lower():
+            message = f"{message} {_MODELS}"
         if status < 400:
             status = 502  # to follow a redirect, a client would send there what it sent here
         elif status == 422:

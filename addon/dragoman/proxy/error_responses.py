@@ -20,9 +20,9 @@ from .routes import Route
 logger = logging.getLogger(__name__)
 
 
-def errors_for(route: Route) -> ErrorForm:
-    """How the client that sent a request for this reads errors."""
-    return MessagesErrors(f"req_{uuid.uuid4().hex}") if route.of_messages else OPENAI
+def errors_for(route: Route, model: str = "") -> ErrorForm:
+    """How the client that sent a request for this, to a `model`, reads errors."""
+    return MessagesErrors(f"req_{uuid.uuid4().hex}", model) if route.of_messages else OPENAI
 
 
 def error_response(

@@ -163,6 +163,8 @@ class Finish:
     raw: Any = None
     status: str = ""
     """How people are told, if that is another word."""
+    stopped_by: str = ""
+    """The sequence at which the turn stopped, where the host says so."""
 
 
 @dataclass(slots=True, eq=False)

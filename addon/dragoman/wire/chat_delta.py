@@ -153,6 +153,11 @@ def content_parts(content: list[Any]) -> tuple[list[DeltaPart], int]:
     return pieces, others
 
 
+def stopped_by(choice: Json) -> str:
+    """The sequence at which a turn stopped, in the fields of vLLM and SGLang; "" if none is."""
+    return string(choice.get("stop_reason")) or string(choice.get("matched_stop"))
+
+
 def unknown_fields(delta: Json) -> bool:
     """Whether the delta has a field that no part of this package reads."""
     return any(map(delta.get, delta.keys() - KNOWN_FIELDS))

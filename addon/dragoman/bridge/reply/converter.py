@@ -88,8 +88,9 @@ class ReplyWriter(Protocol):
     def settle(self, *, cut: bool) -> None:
         """Nothing more is said; `cut`: the turn was cut short."""
 
-    def finish(self, finish: TurnEnd, counted: Counts | None) -> None:
-        """The end of a turn, after `settle`."""
+    def finish(self, finish: TurnEnd, counted: Counts | None, stopped_by: str) -> None:
+        """The end of a turn, after `settle`.  `stopped_by`: the sequence at which it stopped, if
+        the host says so."""
 
     def abandon(self) -> None:
         """The turn has failed, or breaks off: what is open stays so."""
@@ -115,6 +116,7 @@ class ReplyConverter:
         """A later chunk with usage: some hosts count in every chunk."""
         self._choices = Choices(evidence)
         self._turn = OneTurn(self._choices, evidence, thinks=thinks, calls=calls)
+        self._stopped_by = ""
         self._has_choices = False
         self._empty = 0
         """Bytes since the last text or call."""
@@ -242,7 +244,7 @@ class ReplyConverter:
         elif isinstance(delta, Done):
             self._end()
         elif isinstance(delta, Finish):
-            finish = None
+            finish, self._stopped_by = None, delta.stopped_by or self._stopped_by
             if not self._body_ended:
                 finish = self._choices.finished(delta.choice, delta.reason)
             if finish:
@@ -310,7 +312,7 @@ class ReplyConverter:
         self._settle(cut=cut)
         if self.writer.ended:
             return
-        self.writer.finish(finish or "completed", self._usage)
+        self.writer.finish(finish or "completed", self._usage, self._stopped_by)
 
     def _fail(self, error: ErrorObject) -> None:
         """After its finish reason a turn is whole: only its usage is lost."""

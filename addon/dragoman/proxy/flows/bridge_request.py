@@ -18,7 +18,7 @@ from ...notes import Evidence
 from ...repair.declared_tools import DeclaredTools
 from ...reply.turn_context import TurnContext
 from ...stored.store import StoreError
-from ...wire.errors import ErrorForm, Refused, error_object
+from ...wire.errors import Refused, error_object
 from ...wire.json_codec import NotJson, dumps, loads
 from ...wire.request_bounds import TooLarge
 from ..body_clues import MAX_ERROR
@@ -64,7 +64,7 @@ class BridgeRequests:
         record.evidence.note("bridged:", decision.why)
         errors = errors_for(decision.route)
         try:
-            await self._as_chat(flow, decision, settings, record, errors)
+            await self._as_chat(flow, decision, settings, record)
         except ClientLeft:
             if flow.killable:
                 flow.kill()
@@ -103,7 +103,7 @@ class BridgeRequests:
             self._monitor.open(flow, "watch")
             return False
         chosen = api.dialect(client.dialect, settings, flow.request, record.evidence)
-        errors = errors_for(route)
+        errors = errors_for(route, turn.model)
         self._begin(flow, BridgedTurn(api, errors, turn, chosen, settings, record))
         return True
 
@@ -119,7 +119,6 @@ class BridgeRequests:
         decision: Decision,
         settings: Settings,
         record: FlowRecorder,
-        errors: ErrorForm,
     ) -> None:
         """Make a chat completions request of it.  No response is resumed a second time, and none
         that runs is continued.  Raises `Refused`, `NotJson`, `StoreError`, `ClientLeft`."""
@@ -135,6 +134,7 @@ class BridgeRequests:
         body, context, tools = await in_slices(_converted(api, whole, settings, evidence), flow)
         path = request.data.path.decode(errors="replace")  # a file of flows takes no other text
         client = ClientRequest(whole.received, path, dialect, whole.resumes)
+        errors = errors_for(decision.route, context.model)
         turn = BridgedTurn(api, errors, context, dialect, settings, record, whole.keeping)
         # From here until this turn is listed nothing is awaited.
         if turn.resumed and self._bridged.resumes(turn.resumed):
