@@ -1,9 +1,9 @@
-"""`make demo`: one leaked turn through a real mitmdump, to a chat and a Responses client.
+"""`make demo`: one leaked turn through a real mitmdump, to clients of three APIs.
 
     python -m tests.demo CLIENT_PYTHON
 
-Starts the replaying upstream and mitmdump with the addon, runs the official openai
-client as a process of its own (with `CLIENT_PYTHON`), and leaves nothing running.
+Starts the replaying upstream and mitmdump with the addon, runs OpenAI's and Anthropic's official
+clients as processes of their own (with `CLIENT_PYTHON`), and leaves nothing running.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ def main() -> None:
             run_client("chat", upstream, proxy)
             say("2. Bridge: a Responses client of the same host receives:")
             run_client("responses", upstream, proxy)
+            say("3. Bridge: a client of Anthropic's Messages API, as Claude Code is, receives:")
+            run_client("messages", upstream, proxy)
             say("The log of mitmdump:")
-            log = proxy.wait_for_log("(?s)repaired.*repaired")
+            log = proxy.wait_for_log("(?s)repaired.*repaired.*repaired")
             print("".join(f"    {line}\n" for line in log.splitlines() if FIXTURE.name in line))
 
 

@@ -4,11 +4,13 @@ import json
 import sys
 from pathlib import Path
 
+from anthropic import Anthropic
 from openai import OpenAI
 
 api, base_url, request_file = sys.argv[1:]
 client = OpenAI(base_url=base_url, api_key="none")
 request = json.loads(Path(request_file).read_text())
+question = request["messages"][-1]["content"]
 
 if api == "chat":
     for chunk in client.chat.completions.create(**request):
@@ -16,9 +18,22 @@ if api == "chat":
             print("   ", choice.delta.model_dump_json(exclude_unset=True))
             if choice.finish_reason:
                 print("    finish_reason:", choice.finish_reason)
+elif api == "messages":
+    anthropic = Anthropic(base_url=base_url.removesuffix("/v1"), auth_token="none")
+    tools = [
+        {"name": tool["function"]["name"], "input_schema": tool["function"]["parameters"]}
+        for tool in request["tools"]
+    ]
+    for event in anthropic.messages.create(
+        model=request["model"],
+        max_tokens=4096,
+        messages=[{"role": "user", "content": question}],
+        tools=tools,
+        stream=True,
+    ):
+        print("   ", event.model_dump_json(exclude_none=True))
 else:
     tools = [{"type": "function", **tool["function"]} for tool in request["tools"]]
-    question = request["messages"][-1]["content"]
     events = client.responses.create(
         model=request["model"], input=question, tools=tools, stream=True
     )

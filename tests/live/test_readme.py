@@ -140,10 +140,11 @@ def test_every_target_that_is_named_is_one_of_the_makefile() -> None:
     assert {"demo", "run", "upstream", "test"} <= named <= set(made)
 
 
-def test_make_demo_shows_both_jobs(checkout: Checkout) -> None:
+def test_make_demo_shows_repair_and_both_bridges(checkout: Checkout) -> None:
     output = checkout.run("make demo")
     assert "functions.bash:15" in output
     assert "response.output_item.done" in output
+    assert "input_json_delta" in output
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """The mitmproxy addon: its hooks, and what is done with a flow in each.
 
-A flow to ``…/chat/completions`` is cured and repaired, one to ``…/responses`` is repaired, or
-bridged where its host speaks only Chat Completions: that is a `Decision`, and the hooks here do
-what it says.  Of every other flow only event streams are streamed.  Flows loaded from a file are
-not `live`: they are counted (`observe/summary`), and left alone.
+A flow to ``…/chat/completions`` is cured and repaired; one to ``…/responses`` or ``…/v1/messages``
+is bridged where its host speaks only Chat Completions, else repaired: that is a `Decision`, and the
+hooks here do what it says.  Of every other flow only event streams are streamed.  Flows loaded from
+a file are not `live`: they are counted (`observe/summary`), and left alone.
 """
 
 from __future__ import annotations

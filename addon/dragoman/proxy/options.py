@@ -143,8 +143,8 @@ _OPTIONS = {
     ),
     "dragoman_bridge": _Option(
         "auto",
-        "Which requests to .../responses to bridge to Chat Completions: a flow filter, 'auto' "
-        "for hosts known or found to speak only that, '~all' for a reverse proxy, or 'off'.",
+        "Which requests to .../responses and .../v1/messages to bridge: a flow filter, 'auto' for "
+        "hosts known or found to speak only Chat Completions, '~all' for a reverse proxy, 'off'.",
         _flow_test,
         joined=" | ",
     ),
