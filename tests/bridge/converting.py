@@ -91,7 +91,11 @@ def message_conversion(
     body: object, unsupported: Literal["drop", "error"] = "drop"
 ) -> tuple[Conversion, Evidence]:
     evidence = Evidence()
-    return drained(convert_messages(body, unsupported=unsupported, evidence=evidence)), evidence
+    return convert_message(body, unsupported=unsupported, evidence=evidence), evidence
+
+
+def convert_message(body: object, **options: Any) -> Conversion:
+    return drained(convert_messages(body, **options))
 
 
 def message_refusal(body: object, unsupported: Literal["drop", "error"] = "drop") -> Refused:

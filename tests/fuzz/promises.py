@@ -6,7 +6,7 @@ The tests feed them wrong values and generated ones, the fuzzers whatever they f
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -67,7 +67,9 @@ def an_input_that_is_kept_can_be_listed(body: Any) -> None:
         assert all(isinstance(item["id"], str) for item in listed)
 
 
-def a_request_is_converted_or_refused(body: Any, unsupported: Any = "drop") -> Conversion | None:
+def a_request_is_converted_or_refused(
+    body: Any, unsupported: Any = "drop", convert: Callable[..., Conversion] = convert
+) -> Conversion | None:
     """`convert` gives a chat request that can be sent and answered, or a proper refusal."""
     evidence = Evidence()
     try:
