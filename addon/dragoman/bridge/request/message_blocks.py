@@ -112,7 +112,7 @@ class MessageReader:
         lines = (part.get("text", _IMAGE_FOLLOWS) for part in parts)
         text = "\n".join(lines)
         if block.get("is_error") is True and not _SAYS_SO.match(text):
-            text = f"Error: {text}"
+            text = f"Error: {text}".rstrip()
         if not text and self.family.refuses.empty_messages:
             text = " "
         return [{"type": "text", "text": text}, *media] if media else text
@@ -122,14 +122,14 @@ class MessageReader:
         blocks = _blocks(message)
         for thought in filter(None, (block.string("thinking") for block in blocks)):
             yield Reasoning(thought)
-        calls: list[ToolCall] = []
+        has_called = False
         for block in blocks:
             kind = block.required_string("type")
             if kind == api.CALL:
-                calls.append(self._call(block))
+                has_called = True
             elif kind == "text":
                 if text := block.required_string("text"):
-                    if calls:
+                    if has_called:
                         self.evidence.note("moved before the calls", "a text")
                     yield AssistantText(text)
             elif kind == "redacted_thinking":
@@ -137,7 +137,7 @@ class MessageReader:
             elif kind not in api.TEXTS:
                 for plain in plain_blocks(dict(block.values), self.evidence):
                     yield Remark(string(plain.get("text")) or _NO_FILE)
-        yield from calls
+        yield from (self._call(block) for block in blocks if block.get("type") == api.CALL)
 
     def _call(self, block: RequestObject) -> ToolCall:
         """Arguments that are no object `cure.chat_history` has wrapped in one."""
