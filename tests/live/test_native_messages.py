@@ -37,6 +37,11 @@ def test_a_leaked_call_becomes_a_block(chat: Chat) -> None:
     chat.proxy.wait_for_log("✓ 1 call bash · repair · kimi-k2.5")
 
 
+def test_a_request_that_names_no_version_asks_for_a_message_all_the_same(chat: Chat) -> None:
+    reply = chat.ask(LEAKING, path="/v1/messages", request=REQUEST)
+    assert read(reply.body).stop_reason == "tool_use"
+
+
 def test_a_message_that_comes_whole_is_repaired(chat: Chat) -> None:
     message = document([("text", [f"I look.\n{K2}"])])
     asked = {**REQUEST, "stream": False}
