@@ -20,16 +20,17 @@ from tests.repair.streams import repair_whole, summarize
 
 from ..bridge.replying import feed_body, new_reply, run
 
+SAID = {"delta": {"content": "x"}}
 FUNCTION = {"name": "echo", "arguments": '{"a":1}'}
 
 
 @pytest.mark.parametrize(
     ("listed", "indexes"),
     [
-        ([{"index": 0}, {"index": 1}], [0, 1]),
-        ([{}, {}], [0, 1]),
-        (["no object", {}], [1]),
-        ([{"index": True}, {"index": -1}, {"index": "3"}, {"index": 7}], [0, 1, 2, 7]),
+        ([SAID | {"index": 0}, SAID | {"index": 1}], [0, 1]),
+        ([SAID, SAID], [0, 1]),
+        (["no object", SAID], [1]),
+        ([SAID | {"index": index} for index in (True, -1, "3", 7)], [0, 1, 2, 7]),
         ([{"index": 5, "delta": None, "message": {"content": "x"}}], [5]),
         ({}, []),
         (None, []),

@@ -10,6 +10,12 @@ from ..responses.reader import ResponsesReader
 from ..wire import messages, responses
 from ..wire.json_codec import Json
 
+API_OF: dict[type[Reader], str] = {
+    ChatReader: "chat",
+    ResponsesReader: "Responses",
+    MessagesReader: "Messages",
+}
+
 
 def reader_for(value: Json) -> Reader | None:
     """A reader for a reply that begins with an object; None if that does not show its API: some

@@ -24,6 +24,7 @@ from ..reply.words import (
     Other,
     Part,
     PartEnd,
+    Shown,
     Text,
     Unread,
 )
@@ -94,6 +95,9 @@ class ChatReader:
     def take_repeated(self) -> int:
         """How many heads (`Unread.HEAD`) began no call, as no arguments followed; forgets them."""
         return sum(assembler.take_repeated() for assembler in self._assemblers.values())
+
+    def shown(self, part: Part, _: Any, /) -> Shown:
+        return Shown(part.name, "", "")
 
     def part_of(self, kind: Kind, part: Part) -> Part:
         return self._text_part(part.choice, CONTENT if kind == "text" else ADDED_REASONING)

@@ -23,6 +23,7 @@ from ..reply.words import (
     Part,
     PartBegin,
     PartEnd,
+    Shown,
     Text,
 )
 from ..wire import messages as api
@@ -57,6 +58,12 @@ class MessagesReader:
         self._index = -1
         self._part = Part("other")
         """The latest block."""
+
+    def shown(self, part: Part, _: Any, /) -> Shown:
+        block = part.begun
+        given = block.get("input")
+        text = given if isinstance(given, str) else dumps(given).decode() if given else ""
+        return Shown(string(block.get("name")) or part.type, string(block.get("id")), text)
 
     def part_of(self, kind: Kind, part: Part) -> Part:
         return Part(kind, part.choice)
@@ -140,6 +147,8 @@ class MessagesReader:
         if event["type"] == api.BLOCK_STOP:
             self._part = Part("other")
             return [PartEnd(part, raw=event)]
-        if part.kind == "call" and (arguments := api.arguments_in(event)):
+        arguments = api.arguments_in(event)
+        if part.kind == "call" and arguments:
             return [Arguments(part, arguments, event)]
-        return [Other(part, event, ends_text=api.delta_of(event).get("type") == api.SIGNATURE)]
+        ends = api.delta_of(event).get("type") == api.SIGNATURE
+        return [Other(part, event, ends_text=ends, text=arguments)]

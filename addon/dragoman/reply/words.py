@@ -31,7 +31,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from ..wire.errors import ErrorObject
 from ..wire.json_codec import Json
@@ -153,6 +153,8 @@ class Other:
     unread: Unread | None = None
     count: int = 1
     """How many of these."""
+    text: str = ""
+    """More of the input of a call that the host runs."""
 
 
 @dataclass(slots=True, eq=False)
@@ -231,6 +233,14 @@ class Said:
         return all(slot.same for slot in self.slots)
 
 
+class Shown(NamedTuple):
+    """A call of the host's, or of a kind without a text; or a summary, which has only that."""
+
+    name: str
+    id: str
+    text: str
+
+
 class Reader(Protocol):
     """Reads the frames of one reply, each once: by `more`, and if that gives None, by `read`."""
 
@@ -263,6 +273,9 @@ class Reader(Protocol):
 
     def read(self, frame: Frame) -> list[Delta]:
         """What any other frame says, in the order of its words."""
+
+    def shown(self, part: Part, raw: Any, /) -> Shown:
+        """A part of no other kind, for people; `raw` is that of its beginning or its end."""
 
     def part_of(self, kind: Kind, part: Part) -> Part:
         """Where a text of this kind goes beside this part."""

@@ -25,12 +25,14 @@ from ..reply.words import (
     Part,
     PartBegin,
     PartEnd,
+    Shown,
     Text,
 )
 from ..wire import responses as api
 from ..wire.errors import error_object, read_error, unlisted
 from ..wire.json_codec import Json, objects, string
 from ..wire.sse import Frame
+from .envelope import open_sealed
 from .host_reader import (
     ANNOTATION,
     HostReader,
@@ -76,6 +78,13 @@ class ResponsesReader:
     def response(self) -> Json | None:
         """The first snapshot."""
         return self._host.response
+
+    def shown(self, part: Part, raw: Any, /) -> Shown:
+        item = raw if isinstance(raw, dict) else part.begun
+        if part.type == "compaction":
+            sealed = open_sealed(item.get("encrypted_content"))
+            return Shown("", "", sealed or "(sealed by the host)")
+        return Shown(part.name, api.call_id(item), api.shown_arguments(item))
 
     def part_of(self, kind: Kind, part: Part) -> Part:
         return Part(kind, part.choice, part.place)
@@ -166,7 +175,7 @@ class ResponsesReader:
             part = Part("call", 0, index, "custom" if shown == "custom" else "", begun=item)
             self._items[index], self._arguments[part] = part, StringIO()
             part.namespace = string(item.get("namespace"))
-            return CallBegin(part, string(item.get("call_id")), name, raw=item)
+            return CallBegin(part, api.call_id(item), name, raw=item)
         part = Part(_KINDS.get(kind, "other"), 0, index, begun=item)
         if part.kind == "other":
             part.type, part.name = shown or kind, name
@@ -192,9 +201,11 @@ class ResponsesReader:
         if kind == ANNOTATION:
             return Cited(objects([event.get("annotation")]), part, event)
         events = api.DELTAS.get(kind) or api.DONES.get(kind)
-        if part is None or part not in self._arguments or events is None or events.kind != "call":
-            return Other(part, event)
         text = string(event.get("delta"))
+        if part is None or events is None or events.kind != "call":
+            return Other(part, event)
+        if part not in self._arguments:
+            return Other(part, event, text=text)
         if kind in api.DELTAS:
             self._arguments[part].write(text)
         else:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .json_codec import Json, string
+from .json_codec import Json, dumps, string
 
 TERMINALS = frozenset(
     {
@@ -103,6 +103,14 @@ CALL_OUTPUTS = {
 STREAMED_CALLS = ("function_call", "tool_call", "custom_tool_call")
 """The calls with one text, which is streamed; the others carry a structure."""
 
+_NO_ARGUMENTS = frozenset(
+    {
+        *("id", "type", "status", "call_id", "name", "namespace", "execution", "created_by"),
+        "environment",
+    }
+)
+"""The members of a call item that are no arguments."""
+
 ID_PREFIXES = {
     "message": "msg",
     "reasoning": "rs",
@@ -170,3 +178,19 @@ def call_fields(item: Json) -> tuple[str, str, Any]:
     else:
         shown, arguments = kind.removesuffix("_call"), None
     return shown, string(fields.get("name")) or shown, arguments
+
+
+def call_id(item: Json) -> str:
+    """The id of a call; some hosts give it none but its item's."""
+    return string(item.get("call_id")) or string(item.get("id"))
+
+
+def shown_arguments(item: Json) -> str:
+    """The arguments of a call item of any kind, as a text for people."""
+    shown, _, arguments = call_fields(item)
+    if shown not in ("function", "custom"):
+        arguments = {name: item[name] for name in item if name not in _NO_ARGUMENTS}
+        if len(arguments) == 1:
+            (arguments,) = arguments.values()
+    written = dumps(arguments).decode() if arguments and not isinstance(arguments, str) else ""
+    return string(arguments) or written

@@ -12,13 +12,13 @@ from typing import Any
 
 from ...bridge.model_families import family_of
 from ...notes import printable
-from ...wire.chat_calls import elements, read_delta
+from ...wire.chat_calls import CallDelta, elements, read_delta
 from ...wire.chat_text import DETAILS, REASONING, reasoning
 from ...wire.json_codec import Json, dumps, string
 from ...wire.messages import CALL, RESULT
+from ...wire.responses import call_fields, call_id, shown_arguments
 from ..exchange import Exchange
 from ..parse.request import ParsedRequest, names_of, parse_request
-from ..parse.responses import read_call
 from .page import (
     WIDTH,
     Line,
@@ -160,7 +160,7 @@ def _item(item: Any, number: int, limit: int) -> Page:
     ):
         page += prose(text, mark, limit) if text else []
     is_call = kind.endswith("_call")
-    for call in [read_call(fields, kind)] if is_call else map(read_delta, elements(fields)):
+    for call in [_call(fields)] if is_call else map(read_delta, elements(fields)):
         if call is not None:
             name = one_line(call.name) or "(no name)"
             page.append(Line(f"  → {joined(name, one_line(call.id, 40))}", "key"))
@@ -178,6 +178,10 @@ def _item(item: Any, number: int, limit: int) -> Page:
         }
     more = pretty(_written(rest), limit) if rest or not page else []
     return [heading(title), *page, *more]
+
+
+def _call(item: Json) -> CallDelta:
+    return CallDelta(None, call_id(item), call_fields(item)[1], shown_arguments(item))
 
 
 def _first(fields: Json, *names: str) -> str:

@@ -1,98 +1,178 @@
 """Parses a reply's body of any shape, even unfinished: chat, Responses and Messages, streamed and
-not, and errors; the bytes show which.
+not, and errors; the bytes show which, and the reader of the API reads it.
 
 Raises nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from io import StringIO
+from typing import Any, cast
 
+from ...bridge.read_reply import API_OF, reader_for
 from ...reply.facts import MAX_WHOLE
-from ...wire import messages
+from ...reply.words import (
+    Arguments,
+    CallBegin,
+    Delta,
+    Failed,
+    Finish,
+    Other,
+    Part,
+    PartBegin,
+    PartEnd,
+    Reader,
+    Text,
+)
 from ...wire.errors import ErrorObject, read_error, unlisted
-from ...wire.json_codec import Json, string
-from ...wire.responses import is_event, is_response
-from ...wire.sse import Document, is_event_stream
+from ...wire.json_codec import string
+from ...wire.sse import Document, Frame, is_event_stream
 from ...wire.usage import Counts, counts, merged
-from .chat import ChatReader
 from .frames import NumberedFrame, head_and_tail
-from .messages import MessagesReader
-from .responses import ResponsesReader
-from .values import ParsedReply
-
-Reader = ChatReader | ResponsesReader | MessagesReader
-_APIS: dict[type[Reader], str] = {
-    ChatReader: "chat",
-    ResponsesReader: "Responses",
-    MessagesReader: "Messages",
-}
+from .values import ParsedCall, ParsedChoice, ParsedReply, Prose, ProseKind
 
 
 def parse_reply(body: bytes) -> ParsedReply:
+    reading = _Reading()
     if not is_event_stream(body):
-        return _parsed(_events_of(body), "reply")
+        if len(body) <= MAX_WHOLE:
+            reading.frame(Document(body))
+        return reading.parsed("reply", unread=0)
     looked = head_and_tail(body)
-    values = _values([*looked.head, *looked.tail])
-    return _parsed(values, "stream", frames=looked.total, skipped=looked.skipped_bytes)
+    for frame in _frames([*looked.head, *looked.tail]):
+        reading.frame(frame)
+    return reading.parsed("stream", looked.total, reading.unread, looked.skipped_bytes)
 
 
-def _values(frames: Iterable[NumberedFrame]) -> Iterator[object]:
-    for placed in frames:
-        if placed.frame.data is not None and not placed.frame.is_done:
-            yield unlisted(placed.value)
+def _frames(placed: Iterable[NumberedFrame]) -> Iterable[Frame]:
+    """Values are not kept, as there are many."""
+    return (Frame(each.frame.raw, each.frame.whole) for each in placed)
 
 
-def _events_of(body: bytes) -> Iterator[Json]:
-    """The values by which a reply that came whole would be streamed."""
-    value = unlisted(Document(body).json) if len(body) <= MAX_WHOLE else None
-    if not isinstance(value, dict):
-        return
-    if is_response(value):
-        yield {"type": "response.completed", "response": value}
-    elif messages.is_message(value):
-        yield from messages.events_of(value)
-    elif "choices" in value or read_error(value):
-        yield value
+@dataclass(slots=True)
+class _Shown:
+    """A text, a call, or an item with texts."""
+
+    part: Part
+    texts: dict[Part, StringIO] = field(default_factory=dict)
+    name: str = ""
+    id: str = ""
+    arguments: StringIO = field(default_factory=lambda: StringIO(newline=""))
+    raw: Any = None
+
+    def parts(self, reader: Reader) -> list[Prose | ParsedCall]:
+        part, arguments = self.part, self.arguments.getvalue()
+        if part.kind == "call":
+            kind = part.type or "function"
+            return [ParsedCall(self.name, self.id, arguments, kind, part.namespace)]
+        if part.kind == "other":
+            shown = reader.shown(part, self.raw)
+            if part.type == "compaction":
+                return [Prose("compaction", shown.text)]
+            given = shown.text if shown.text else arguments
+            return [ParsedCall(shown.name, shown.id, given, part.type)] if shown.name else []
+        texts = [(each.kind, text.getvalue()) for each, text in self.texts.items()]
+        # A summary may be the reasoning itself.
+        return [Prose(cast(ProseKind, kind), text) for kind, text in dict.fromkeys(texts)]
 
 
-def _parsed(
-    values: Iterable[object], form: str, *, frames: int = 0, skipped: int = 0
-) -> ParsedReply:
-    """The first object shows the API."""
-    reader: Reader | None = None
-    usage: Counts | None = None
-    error: ErrorObject | None = None
-    model = reply_id = ""
-    unread = 0
-    for value in values:
+class _Reading:
+    """A reply as far as it has been read."""
+
+    def __init__(self) -> None:
+        self._reader: Reader | None = None
+        self._choices: dict[int, dict[Part, _Shown]] = {}
+        self._finishes: dict[int, str] = {}
+        self._usage: Counts | None = None
+        self._error: ErrorObject | None = None
+        self.unread = 0
+        """Frames without a JSON object."""
+
+    def frame(self, frame: Frame) -> None:
+        value = unlisted(frame.json)
         if not isinstance(value, dict):
-            unread += 1
-            continue
-        holders = [value, value.get("response"), value.get("message")]
-        for holder in holders:
-            error = read_error(holder) or error
-            if isinstance(holder, dict):
-                model = string(holder.get("model")) or model
-                reply_id = string(holder.get("id")) or reply_id
-        usage = merged(usage, counts(value))
-        reader = reader or _reader_of(value)
-        if type(reader) is type(_reader_of(value)) or isinstance(reader, MessagesReader):
-            reader.feed(value)
-    return ParsedReply(
-        f"{_APIS[type(reader)]} {form}" if reader else "",
-        model,
-        reply_id,
-        reader.choices if reader else (),
-        usage,
-        error,
-        frames,
-        unread,
-        skipped,
-    )
+            self.unread += frame.data is not None and not frame.is_done
+            return
+        if self._reader is None and (reader := reader_for(value)) is not None:
+            self._reader = reader
+        self._usage = merged(self._usage, counts(value))
+        if self._reader is None:
+            self._error = read_error(value) or self._error
+            return
+        more = self._reader.more(frame)
+        if more is not None:
+            self._say(self._reader.delta(*more))
+            return
+        for delta in self._reader.read(frame):
+            self._say(delta)
 
+    def _say(self, delta: Delta) -> None:
+        match delta:
+            case Text(part=part, text=text, repeats=False) if text:
+                shown = self._of(part)
+                place = part if part.item is not None else shown.part
+                if place not in shown.texts:
+                    shown.texts[place] = StringIO(newline="")
+                shown.texts[place].write(text)
+            case CallBegin(part=part, id=call_id, name=name, text=text):
+                call = self._of(part)
+                call.name, call.id = name, call_id
+                call.arguments.write(text)
+            case Arguments(part=part, text=text) | Other(part=Part() as part, text=text) if text:
+                self._of(part).arguments.write(text)
+            case PartBegin(part=part, raw=raw) | PartEnd(part=part, raw=raw):
+                shown = self._of(part)
+                shown.raw = shown.raw if raw is None else raw
+            case Finish(choice=choice, reason=reason, status=status):
+                self._finish(choice, status or string(reason))
+            case Failed(error=error, status=status):
+                self._error = error or self._error
+                self._finish(0, status)
+            case _:
+                pass
 
-def _reader_of(value: Json) -> Reader:
-    if messages.is_event(value):
-        return MessagesReader()
-    return ResponsesReader() if is_event(value) else ChatReader()
+    def _finish(self, choice: int, reason: str) -> None:
+        self._choices.setdefault(choice, {})
+        self._finishes[choice] = reason or self._finishes.get(choice, "")
+
+    def _of(self, part: Part) -> _Shown:
+        """Where a part is shown: with its item; in a reply that mixes fields, with the text of its
+        kind before it."""
+        known = self._choices.setdefault(part.choice, {})
+        if self._reader is not None and self._reader.one_channel and part.kind != "call":
+            last = next(reversed(known.values()), None)
+            if last is not None and last.part.kind == part.kind:
+                return last
+            part = Part(part.kind, part.choice)
+        part = part.item or part
+        if part not in known:
+            known[part] = _Shown(part)
+        return known[part]
+
+    def parsed(self, form: str, frames: int = 0, unread: int = 0, skipped: int = 0) -> ParsedReply:
+        reader = self._reader
+        if reader is None:
+            shape = f"chat {form}" if self._error else ""
+            found = self._usage, self._error, frames, unread, skipped
+            return ParsedReply(shape, "", "", (), *found)
+        choices = [
+            ParsedChoice(
+                index,
+                tuple(part for each in shown.values() for part in each.parts(reader)),
+                self._finishes.get(index, ""),
+            )
+            for index, shown in sorted(self._choices.items())
+        ]
+        return ParsedReply(
+            f"{API_OF[type(reader)]} {form}",
+            reader.model,
+            reader.id,
+            tuple(each for each in choices if reader.one_channel or each.parts or each.finish),
+            self._usage,
+            self._error,
+            frames,
+            unread,
+            skipped,
+        )
