@@ -42,7 +42,7 @@ FRAMES["more of a call that is held"] = ([*BEGUN, *HELD], "next ")
 ALLOWED = {
     "more text": (16, 29),
     "a marker that begins a section": (58, 58),
-    "a marker that begins a call": (37, 37),
+    "a marker that begins a call": (48, 48),
     "a header that starts a call": (109, 140),
     "more arguments": (33, 57),
     "more of a call that is held": (16, 16),
