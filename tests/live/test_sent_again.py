@@ -12,8 +12,9 @@ import pytest
 from fixtures.server import Reply
 from fixtures.wire import Request
 from tests.bridge.messages_streams import REQUEST as MESSAGES
+from tests.live import wire
+from tests.live.responses import JSON, Bridge
 from tests.live.responses import REQUEST as RESPONSES
-from tests.live.responses import Bridge
 from tests.repair.streams import chunk, sse
 
 VERSION = ("anthropic-version", "2023-06-01")
@@ -65,6 +66,25 @@ def test_it_is_sent_without_that_and_the_client_sees_the_reply(bridge: Bridge, p
     missed = exchange.reply.header("x-dragoman") or ""
     assert "sent again without reasoning_effort" in missed
     assert "sent again with 28960 for max_tokens" in missed
+
+
+def test_the_next_turn_is_sent_at_once_as_its_host_takes_it(bridge: Bridge) -> None:
+    name = f"again{next(_names)}"
+    bridge.upstream.replies[name] = refusing(strict)
+    body = MESSAGES | {"max_tokens": 32000, "output_config": {"effort": "high"}}
+
+    def sent(key: str) -> list[bool]:
+        """Whether each request for a turn has the effort."""
+        before = len(bridge.upstream.requests_of(name))
+        url = f"{bridge.proxy.url}/{name}/v1/messages"
+        headers = (JSON, VERSION, ("x-api-key", key))
+        assert wire.exchange(url, json.dumps(body).encode(), headers=headers).status == 200
+        arrived = bridge.upstream.requests_of(name)[before:]
+        return ["reasoning_effort" in request.json for request in arrived]
+
+    assert sent("sk-one") == [True, False, False]
+    assert sent("sk-one") == [False, False]  # how much is left of the context is of each turn
+    assert sent("sk-other") == [True, False, False]
 
 
 @pytest.mark.parametrize("path", PATHS)

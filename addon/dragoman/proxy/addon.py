@@ -219,6 +219,7 @@ class Dragoman:
             return  # it was made here or by another addon, and is whole already
         self._decisions.answered(flow, response)
         if flow in self._bridged:
+            self._requests.answered(flow, response)
             self._replies.begin(flow, response)
         else:
             await self._repair.begin(flow, response, self._decisions.settings)

@@ -42,10 +42,13 @@ class Changed:
     """For the record."""
 
 
-def once_more(chat: Json, said: str) -> Changed | None:
+def once_more(chat: Json, said: str, *, lasting: bool = False) -> Changed | None:
     """The chat request as it is sent again after this refusal, the text of an error; None if
-    nothing in it can be changed."""
+    nothing in it can be changed.  `lasting`: it was the refusal of an earlier request, so what it
+    says of that one's length says nothing."""
     said = said[:MAX_SAID]
+    if lasting and any(_found(_REST, said)):
+        return None
     return next((made for change in _CHANGES if (made := change(chat, said))), None)
 
 

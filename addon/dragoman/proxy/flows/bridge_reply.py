@@ -44,7 +44,15 @@ MISSED_HEADER = "x-dragoman"
 """The header of a bridged reply that says what the client asked for and did not get."""
 MAX_MISSED = 2000
 """Characters of its value: clients take 8 kB of all headers at least."""
-_MISSED = ("dropped ", "downgraded ", "changed ", "ignored ", "lost ", "sent again ")
+_MISSED = (
+    "dropped ",
+    "downgraded ",
+    "changed ",
+    "ignored ",
+    "lost ",
+    "sent again ",
+    "sent at once ",
+)
 """The first words of the notes that are in this header."""
 
 

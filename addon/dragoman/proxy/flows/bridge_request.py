@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import logging
 import re
+import time
 from collections.abc import Generator
 from dataclasses import replace
 
@@ -19,7 +20,7 @@ from ...repair.declared_tools import DeclaredTools
 from ...reply.turn_context import TurnContext
 from ...stored.store import StoreError
 from ...wire.errors import Refused, error_object
-from ...wire.json_codec import NotJson, dumps, loads
+from ...wire.json_codec import NotJson, dumps, loads, string
 from ...wire.request_bounds import TooLarge
 from ..body_clues import MAX_ERROR
 from ..content_decoding import DecodingError
@@ -29,10 +30,12 @@ from ..http_headers import body_of, request_body, request_value, set_json
 from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import ClientRequest, FlowRecorder
 from ..options import Settings
+from ..response_owner import asker_of
 from ..routes import Route, is_replayed, route_of_client
 from ..run_slices import ClientLeft, in_slices
 from ..stored.async_store import AsyncStore
 from .bridged_turn import BridgedApi, BridgedTurn, BridgedTurns, WholeRequest
+from .learned_refusals import LearnedRefusals, adapted
 from .messages_client import MessagesClient
 from .repair_reply import read_request
 from .responses_client import ResponsesClient
@@ -47,6 +50,7 @@ _NOT_IN_AN_ADDRESS = re.compile(r"[\x00-\x20\x7f]")
 STORE = AsyncStore()
 atexit.register(STORE.close)
 BRIDGED = BridgedTurns()
+REFUSALS = LearnedRefusals()
 
 
 class BridgeRequests:
@@ -131,11 +135,17 @@ class BridgeRequests:
         whole = await api.read(flow, decision.route, evidence)
         if whole.earlier:
             evidence.note("continued with", f"{len(whole.earlier)} items from the store")
-        body, context, tools = await in_slices(_converted(api, whole, settings, evidence), flow)
+        model = whole.body.get("model") if isinstance(whole.body, dict) else None
+        asked = asker_of(request), string(model)
+        known = REFUSALS.of(asked, time.monotonic())
+        work = _converted(api, whole, settings, evidence, known)
+        body, context, tools = await in_slices(work, flow)
         path = request.data.path.decode(errors="replace")  # a file of flows takes no other text
         client = ClientRequest(whole.received, path, dialect, whole.resumes)
         errors = errors_for(decision.route, context.model)
-        turn = BridgedTurn(api, errors, context, dialect, settings, record, whole.keeping)
+        turn = BridgedTurn(
+            api, errors, context, dialect, settings, record, whole.keeping, asked=asked
+        )
         # From here until this turn is listed nothing is awaited.
         if turn.resumed and self._bridged.resumes(turn.resumed):
             raise Refused("The outputs for this response have been sent, and it runs.", status=409)
@@ -148,7 +158,7 @@ class BridgeRequests:
 
     def may_ask_again(self, flow: http.HTTPFlow, response: http.Response) -> bool:
         """Whether the host may take the request of a bridged turn without something in it."""
-        again = response.status_code in REFUSING and self._bridged[flow].asked_again < MAX_TIMES
+        again = response.status_code in REFUSING and len(self._bridged[flow].refusals) < MAX_TIMES
         return again and not is_replayed(flow)
 
     async def ask_again(self, flow: http.HTTPFlow, response: http.Response) -> None:
@@ -169,9 +179,15 @@ class BridgeRequests:
             return
         bridged.record.evidence.note(SENT_AGAIN, changed.how)
         bridged.record.evidence.request_left()
-        self._bridged[flow] = replace(bridged, asked_again=bridged.asked_again + 1)
+        self._bridged[flow] = replace(bridged, refusals=(*bridged.refusals, said))
         set_json(flow.request, body)
         flow.response = None
+
+    def answered(self, flow: http.HTTPFlow, response: http.Response) -> None:
+        """The headers of a bridged reply have come."""
+        bridged = self._bridged[flow]
+        if bridged.refusals and 200 <= response.status_code < 300:
+            REFUSALS.learn(bridged.asked, bridged.refusals, time.monotonic())
 
 
 def _said(error: bytes) -> str:
@@ -184,12 +200,17 @@ def _said(error: bytes) -> str:
 
 
 def _converted(
-    api: BridgedApi, request: WholeRequest, settings: Settings, evidence: Evidence
+    api: BridgedApi,
+    request: WholeRequest,
+    settings: Settings,
+    evidence: Evidence,
+    known: tuple[str, ...] = (),
 ) -> Generator[None, None, tuple[bytes, TurnContext, DeclaredTools]]:
-    """The body that is sent, and what its reply needs of it.  Raises `Refused` and `NotJson`."""
+    """The body that is sent, and what its reply needs of it; `known`: refusals of earlier ones.
+    Raises `Refused` and `NotJson`."""
     conversion = yield from api.convert(request, settings, evidence)
     yield
-    body = dumps(conversion.chat)
+    body = dumps(adapted(conversion.chat, known, evidence))
     yield
     tools = conversion.declared()
     return body, replace(conversion.turn, called=tools.called), tools

@@ -26,6 +26,7 @@ from ..http_headers import encoding_of, request_body, request_value
 from ..observe.recorder import ClientRequest, FlowRecorder
 from ..options import Settings
 from ..routes import Route
+from .learned_refusals import Asked
 from .repair_reply import new_second
 
 
@@ -94,8 +95,10 @@ class BridgedTurn:
     """Whether the user wants the reply repaired: known when its headers have come."""
     running: ReplyConverter | None = None
     """The reply while it streams, and is to be kept."""
-    asked_again: int = 0
-    """How often its request was changed and sent again."""
+    asked: Asked = (b"", "")
+    """By whom, and which model."""
+    refusals: tuple[str, ...] = ()
+    """The words with which its host has refused it, before it was changed and sent again."""
 
     @property
     def resumed(self) -> tuple[bytes, str] | None:
