@@ -14,10 +14,10 @@ import pytest
 
 from dragoman.bridge.native.native_repair import MAX_WAITING
 from dragoman.bridge.native.reply_repair import stage_for, tools_of
+from dragoman.messages.names import PING
 from dragoman.notes import Evidence
 from dragoman.repair.policy import Policy
 from dragoman.reply.pipeline import RepairPipeline
-from dragoman.wire.messages import PING
 from dragoman.wire.sse import Frame, split
 from tests.repair.streams import read as read_chat
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dragoman.wire.responses import ID_PREFIXES
+from dragoman.responses.names import ID_PREFIXES
 
 _PREFIXES = "|".join(ID_PREFIXES.values()).encode()
 _VOLATILE = (

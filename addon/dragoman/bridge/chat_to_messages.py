@@ -9,19 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..messages import names as api
 from ..messages.errors import error_event
 from ..messages.event_writer import MessageWriter
+from ..messages.names import TextKind
 from ..notes import Evidence
 from ..repair.declared_tools import ToolLookup
 from ..reply.event_queue import EventQueue
 from ..reply.turn_context import TurnContext
 from ..reply.words import Arguments, CallBegin, Cited, Delta, PartEnd, Text
-from ..wire import messages as api
 from ..wire.chat_calls import Call
 from ..wire.chat_end import TurnEnd
 from ..wire.errors import ErrorForm, ErrorObject
 from ..wire.json_codec import Json, NotJson, array, loads
-from ..wire.messages import TextKind
 from ..wire.usage import Counts, messages_usage
 from .reply.call_emitter import is_object
 from .reply.converter import ReplyConverter

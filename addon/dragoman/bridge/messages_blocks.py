@@ -22,9 +22,9 @@ from itertools import groupby
 from typing import Any, TypeAlias
 from xml.sax.saxutils import quoteattr
 
+from ..messages.names import blocks_of, text_of
 from ..notes import Evidence
 from ..wire.json_codec import Json, array, string
-from ..wire.messages import blocks_of, text_of
 
 Part: TypeAlias = str | Json
 """Some text, or the block of an image."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ..chat.reader import ChatReader
+from ..messages import names as messages
 from ..messages.reader import MessagesReader
 from ..reply.facts import ReplyReader, TurnReader, read_body
 from ..reply.words import Reader
+from ..responses import names as responses
 from ..responses.reader import ResponsesReader
-from ..wire import messages, responses
 from ..wire.json_codec import Json
 
 API_OF: dict[type[Reader], str] = {

@@ -14,7 +14,7 @@ from ..wire.context_overflow import overflow_in, overflow_of
 from ..wire.error_codes import known_code
 from ..wire.errors import ErrorObject, HttpError, error_object, error_value
 from ..wire.json_codec import Json, dumps
-from ..wire.messages import error_body
+from .names import error_body
 
 _TYPES = {
     400: "invalid_request_error",

@@ -12,10 +12,10 @@ order cannot be expressed:
 
 from __future__ import annotations
 
-from ..wire import messages as api
 from ..wire.json_codec import Json, dumps
-from ..wire.messages import TextKind
 from ..wire.sse import Frame
+from . import names as api
+from .names import TextKind
 
 
 class MessageWriter:

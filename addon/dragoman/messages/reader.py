@@ -26,10 +26,10 @@ from ..reply.words import (
     Shown,
     Text,
 )
-from ..wire import messages as api
 from ..wire.errors import error_object, read_error, unlisted
 from ..wire.json_codec import Json, dumps, string
 from ..wire.sse import Frame
+from . import names as api
 
 _KINDS: dict[str, Kind] = {"text": "text", "thinking": "reasoning", api.CALL: "call"}
 _DELTAS = {

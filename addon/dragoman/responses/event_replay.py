@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 from ..reply.turn_context import Tool, ToolKind
 from ..wire.json_codec import Json
-from ..wire.responses import STREAMED_CALLS
 from ..wire.sse import Frame
 from .dialects import DIALECTS
 from .envelope import open_sealed
 from .event_writer import ItemStatus, ProseKind, Writer
+from .names import STREAMED_CALLS
 
 _NOT_YET: Json = {
     "completed_at": None,

@@ -25,12 +25,12 @@ from ..wire.chat_end import IncompleteReason
 from ..wire.error_codes import official_code
 from ..wire.errors import ErrorObject
 from ..wire.json_codec import Json
-from ..wire.responses import item_id
 from ..wire.sse import DONE
 from . import output_items as items
 from .dialects import Dialect
 from .envelope import MAX_SEALED, seal
 from .event_queue import NumberedEvents
+from .names import item_id
 from .open_part import OpenPart
 from .output_items import ARGUMENTS, INPUT, TEXT, StreamedPart
 

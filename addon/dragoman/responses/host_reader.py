@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from io import StringIO
 from typing import Any, NamedTuple
 
-from ..wire import responses
 from ..wire.json_codec import Json, NotJson, array, dumps, loads, string
-from ..wire.responses import DELTAS, DONES, TERMINALS
+from . import names as responses
+from .names import DELTAS, DONES, TERMINALS
 from .output_items import REASONING, REFUSAL, SUMMARY, TEXT, StreamedPart
 
 _REASONING_TEXT = replace(REASONING, text=responses.REASONING_TEXT)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..reply.turn_context import Tool, ToolKind
-from ..wire import responses
 from ..wire.json_codec import Json, NotJson, loads
-from ..wire.responses import TextEvents
+from . import names as responses
 from .dialects import Dialect
+from .names import TextEvents
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ after it have the numbers that follow; nothing else in them is changed.
 from __future__ import annotations
 
 from ..wire.json_codec import Json, array, dumps
-from ..wire.responses import DONES
 from ..wire.sse import Frame, encode_chunk, encode_event
 from .event_writer import LARGE, WITHOUT_REQUEST
+from .names import DONES
 
 
 def without_news(delta: Json) -> Json:

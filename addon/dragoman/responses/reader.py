@@ -28,10 +28,10 @@ from ..reply.words import (
     Shown,
     Text,
 )
-from ..wire import responses as api
 from ..wire.errors import error_object, read_error, unlisted
 from ..wire.json_codec import Json, objects, string
 from ..wire.sse import Frame
+from . import names as api
 from .envelope import open_sealed
 from .host_reader import (
     ANNOTATION,

@@ -18,9 +18,9 @@ from ..bridge.request.validation import (
     missing,
     wrong_type,
 )
+from ..responses.names import CALL_OUTPUTS, refers
 from ..wire.errors import Refused
 from ..wire.json_codec import Json, array
-from ..wire.responses import CALL_OUTPUTS, refers
 from .stored_response import StoredResponse
 
 _ITEM_ID = re.compile(r"[a-z]+_([0-9a-f]{32})_(in_)?([0-9]{1,9})")

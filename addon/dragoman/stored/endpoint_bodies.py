@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from ..bridge.request.validation import label
 from ..responses.event_replay import replayed_events
+from ..responses.names import item_id
 from ..wire.errors import Refused
 from ..wire.json_codec import Json, array
-from ..wire.responses import item_id
 from .stored_response import StoredResponse
 
 MAX_LIMIT = 100

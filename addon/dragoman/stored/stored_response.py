@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..responses.names import STREAMED_CALLS, refers
 from ..wire.json_codec import Json, NotJson, array, dumps, loads
-from ..wire.responses import STREAMED_CALLS, refers
 
 VERSION = 4
 _REPEATED = ("tools", "instructions")

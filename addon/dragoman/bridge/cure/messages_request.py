@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any
 
+from ...messages import names as api
 from ...notes import Evidence
-from ...wire import messages as api
 from ...wire.json_codec import Json, dumps, objects, string
 from ..messages_blocks import plain_blocks, reminder, system_text, without_billing
 from ..model_families import Family

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Sequence
 from io import StringIO
 from itertools import count
 
+from ...messages import names as api
 from ...messages.event_writer import MessageWriter
+from ...messages.names import TextKind
 from ...notes import Evidence
 from ...repair.call_builder import note_end
 from ...repair.declared_tools import DeclaredTools
@@ -18,10 +20,8 @@ from ...repair.events import CallEnd, CallEvent, CallStart, Dropped, ScanEvent, 
 from ...repair.policy import Policy, note_piece
 from ...repair.repeated_calls import ComparedCall, Leaked, RepeatedCalls
 from ...responses.host_reader import HostText, ItemAdded, ItemDone, OtherEvent, Said, TextDelta
-from ...wire import messages as api
 from ...wire.chat_end import is_whole
 from ...wire.json_codec import Json, dumps, string
-from ...wire.messages import TextKind
 from ...wire.sse import Frame
 
 MAX_BLANK = 4096

@@ -27,10 +27,10 @@ from ...responses.host_reader import (
     Said,
     TextDelta,
 )
+from ...responses.names import TERMINALS
 from ...responses.output_items import SUMMARY, TEXT, StreamedPart
 from ...wire.chat_calls import Call
 from ...wire.json_codec import Json, dumps, objects, string
-from ...wire.responses import TERMINALS
 from ...wire.sse import Frame
 from ..reply.call_emitter import CallEmitter
 from .native_writer import NativeWriter

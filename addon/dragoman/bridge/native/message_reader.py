@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...messages import names as api
 from ...responses.host_reader import (
     HostText,
     ItemAdded,
@@ -19,7 +20,6 @@ from ...responses.host_reader import (
     TextDone,
 )
 from ...responses.output_items import REASONING, TEXT
-from ...wire import messages as api
 from ...wire.json_codec import Json
 
 _PARTS = {"text": TEXT, "thinking": REASONING}

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...messages import names as api
+from ...messages.names import Blocks
+from ...messages.tools import tools_declared
 from ...notes import Evidence
 from ...repair.declared_tools import DeclaredTools, is_json_form, tools_by_id
 from ...repair.formats.active import ActiveFormats
@@ -16,13 +19,10 @@ from ...repair.model_family import families_of
 from ...repair.policy import Policy
 from ...repair.scanner import Scanner
 from ...responses.host_reader import HostText, ItemAdded, ItemDone, Said, TextDelta
-from ...wire import messages as api
 from ...wire.chat_end import is_whole
 from ...wire.context_overflow import reworded_frame, with_overflow_reworded
 from ...wire.errors import reports_error
 from ...wire.json_codec import Json, dumps, objects, string
-from ...wire.messages import Blocks
-from ...wire.messages_tools import tools_declared
 from ...wire.sse import Document, Frame
 from .client_message import ClientMessage
 from .message_reader import MessageReader

@@ -8,8 +8,8 @@ request; the client keeps the ids that it knows, as these are made anew for each
 
 from __future__ import annotations
 
+from ...responses.names import CALL_OUTPUTS, STREAMED_CALLS
 from ...wire.json_codec import Json, string
-from ...wire.responses import CALL_OUTPUTS, STREAMED_CALLS
 from ..call_ids import CallIds
 from ..cure.tool_names import ToolNames
 from ..model_families import family_of

@@ -11,9 +11,9 @@ from typing import Any
 from ...notes import Evidence
 from ...repair.declared_tools import DeclaredTools, ToolLookup, is_json_form, tools_by_id
 from ...reply.turn_context import Tool
+from ...responses.names import STREAMED_CALLS
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, array, objects, string
-from ...wire.responses import STREAMED_CALLS
 from ..model_families import Family
 from ..request.toolbox import Toolbox
 

@@ -15,9 +15,9 @@ from ...repair.formats.json_alone import JSON_ALONE
 from ...repair.policy import Policy
 from ...repair.scanner import Scanner
 from ...responses.host_reader import ANNOTATION, HostReader, HostText, Said
+from ...responses.names import DELTAS, TERMINALS
 from ...responses.passed_events import PassedEvents
 from ...wire.json_codec import Json, dumps, objects, string
-from ...wire.responses import DELTAS, TERMINALS
 from ...wire.sse import HEARTBEAT, Document, Frame
 from .leaked_response import LeakedResponse
 from .native_repair import Client, End, NativeRepair, ScannedText, Waiting

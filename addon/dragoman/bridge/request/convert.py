@@ -13,9 +13,9 @@ from typing import Literal
 
 from ...notes import Evidence
 from ...reply.turn_context import TurnContext
+from ...responses.names import refers
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, array, objects
-from ...wire.responses import refers
 from ..cure.tool_names import ToolNames
 from ..model_families import family_of
 from .chat_messages import chat_messages

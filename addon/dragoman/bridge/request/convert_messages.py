@@ -11,12 +11,12 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import Literal
 
+from ...messages import names as api
+from ...messages.tools import PLACEHOLDER, MessagesTool, tools_declared
 from ...notes import Evidence
 from ...reply.turn_context import Tool, TurnContext
-from ...wire import messages as api
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, dumps, objects, string
-from ...wire.messages_tools import PLACEHOLDER, MessagesTool, tools_declared
 from ..conversation import InputMessage
 from ..cure.tool_names import ToolNames
 from ..messages_blocks import system_text

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...messages import names as api
 from ...notes import Evidence
-from ...wire import messages as api
 from ...wire.json_codec import Json, dumps, string
 from ..conversation import (
     AssistantText,

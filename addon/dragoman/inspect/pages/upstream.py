@@ -7,10 +7,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from ...wire import chat_delta, messages
+from ...messages import names as messages
+from ...responses.names import DELTAS
+from ...wire import chat_delta
 from ...wire.chat_calls import elements, read_delta
 from ...wire.json_codec import Json, string
-from ...wire.responses import DELTAS
 from ...wire.sse import is_event_stream
 from ..exchange import Exchange, Side
 from ..parse.frames import NumberedFrame, gap_in, head_and_tail

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.wire.messages_tools import names_deferred, tools_declared
+from dragoman.messages.tools import names_deferred, tools_declared
 
 SENTENCE = (
     "The following deferred tools are now available via ToolSearch. Their schemas are NOT loaded. "

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .json_codec import Json, array, objects, string
-from .messages import blocks_of, text_of
+from ..wire.json_codec import Json, array, objects, string
+from .names import blocks_of, text_of
 
 PLACEHOLDER = "DeferredToolPlaceholder"
 """Not a tool: "never call this tool", says its description."""

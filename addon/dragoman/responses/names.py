@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from .json_codec import Json, dumps, string
+from ..wire.json_codec import Json, dumps, string
 
 TERMINALS = frozenset(
     {

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from dragoman.bridge.request.input_items import HOSTED
+from dragoman.responses.names import CALL_OUTPUTS, ID_PREFIXES, is_event, refers
 from dragoman.stored.endpoint_bodies import input_items
 from dragoman.stored.stored_response import StoredResponse
 from dragoman.wire.json_codec import dumps
-from dragoman.wire.responses import CALL_OUTPUTS, ID_PREFIXES, is_event, refers
 from tests.bridge.grammar import TERMINALS, TEXTS
 
 PARTS = ("output_item", "content_part", "reasoning_summary_part")

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from .json_codec import Json, NotJson, array, dumps, loads, objects, string
-from .sse import Frame, encode_chunk
+from ..wire.json_codec import Json, NotJson, array, dumps, loads, objects, string
+from ..wire.sse import Frame, encode_chunk
 
 MESSAGE_START = "message_start"
 BLOCK_START = "content_block_start"
