@@ -138,7 +138,12 @@ def test_without_a_leak_the_very_bytes_leave(shape: str, oddity: str) -> None:
     given = ODDITIES.get(oddity, ODDITIES["none"])(events(SHAPES[shape], model="claude-opus-5"))
     body = FRAMINGS.get(oddity, bytes)(b"".join(map(event, given)))
     for size in (1, 7, 64, len(body) or 1):
-        assert piecewise(body, size) == body
+        got = piecewise(body, size)
+        if (shape, oddity) == ("quoted calls", "no end"):  # in what may begin a call
+            (block,) = read(got, broken=True).blocks
+            assert block["text"] == f"So:\n```\n{K2}\n```\nand <invoke name=x>, "
+        else:
+            assert got == body
 
 
 @pytest.mark.parametrize(
@@ -317,8 +322,8 @@ def test_an_error_passes_after_what_was_held() -> None:
         got = read(out, broken=True)
         assert out.endswith(event(ERROR)) and got.others == ["error"]
         assert got.stop_reason is None and b"message_delta" not in out
-        if count < 20:
-            assert out == body
+        texts = [block["text"] for block in got.blocks if block["type"] == "text"]
+        assert texts in ([], [""], ["So"], ["So. "], ["So. <"])
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,7 @@ from dragoman.inspect.pages.turn import turn_page
 from dragoman.inspect.pages.upstream import upstream_page
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import (
-    Arguments,
-    CallEnd,
-    CallStart,
+    Call,
     Dropped,
     LeftAsText,
     ScanEvent,
@@ -91,19 +89,15 @@ def _scanned(pieces: Iterable[str], tools: DeclaredTools, rule: str) -> list[Sca
 
 
 def _read(pieces: Iterable[ScanEvent]) -> tuple[str, list[list[object]]]:
-    """The text, and of every call its start, arguments, and how it ended."""
+    """The text, and the calls."""
     text = ""
     calls: list[list[object]] = []
     for piece in pieces:
         match piece:
             case Text(text=more):
                 text += more
-            case CallStart():
-                calls.append([piece, "", None])
-            case Arguments(more):
-                calls[-1][1] = f"{calls[-1][1]}{more}"
-            case CallEnd():
-                calls[-1][2] = piece
+            case Call():
+                calls.append([piece.name, piece.arguments, piece.call_id, piece.form])
             case Dropped() | LeftAsText():
                 pass
     return text, calls

@@ -188,7 +188,7 @@ def test_the_evidence_of_a_repair_is_one_log_line_and_a_comment(
         first,
     )
     assert "inferred from its arguments" in counter
-    assert "ended within a call" in cut_off
+    assert "damaged call of write, cut off" in cut_off
     assert "kimi_whole_message" in whole
     assert "✓ 1 call bash" in whole
     assert "abort=7000" in aborted

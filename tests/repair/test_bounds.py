@@ -7,11 +7,10 @@ import tracemalloc
 import pytest
 
 from dragoman.notes import Evidence
-from dragoman.repair.call_reader import CANDIDATE_LIMIT
+from dragoman.repair.call_reader import CANDIDATE_LIMIT, HELD_LIMIT
 from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.events import Arguments, Text
-from dragoman.repair.formats.json_arguments import QUOTED_LIMIT
+from dragoman.repair.events import Text
 from dragoman.repair.formats.marker_set import HEADER_LIMIT
 from dragoman.repair.policy import Policy
 from dragoman.repair.text_reader import BLANK_LIMIT
@@ -31,10 +30,13 @@ def test_tags_in_the_place_of_arguments_are_read_once() -> None:
     assert calls(400_000) < 15 * calls(40_000)
 
 
-@pytest.mark.slow
-def test_ten_megabytes_in_one_delta_are_one_call() -> None:
-    text = BEGIN + '{"a":"' + "line <b>\\n" * 1_000_000 + '"}<|tool_call_end|>'
-    assert len(read(repair(sse([chunk({"content": text}, "stop")]), {})).calls) == 1
+@pytest.mark.parametrize("size", [4, 1000, 2 * HELD_LIMIT])
+@pytest.mark.parametrize(("lines", "calls"), [(60_000, 1), (120_000, 0)])
+def test_a_call_that_is_longer_than_is_held_is_text(lines: int, calls: int, size: int) -> None:
+    text = BEGIN + '{"a":"' + "line <b>\\n" * lines + '"}<|tool_call_end|>'
+    texts = [text[at : at + size] for at in range(0, len(text), size)]
+    out = read(repair(sse([*(chunk({"content": each}) for each in texts), chunk({}, "stop")]), {}))
+    assert (len(out.calls), len(out.content)) == (calls, 0 if calls else len(text))
 
 
 def _held(texts: list[str]) -> int:
@@ -59,8 +61,8 @@ def _held(texts: list[str]) -> int:
         ([BEGIN, '{"a":1}', *[" "] * 9000], BLANK_LIMIT),
         (["```\n" + BEGIN + '{"a":"', *["x"] * 2 * CANDIDATE_LIMIT], CANDIDATE_LIMIT + 1),
         (["```\n" + BEGIN + "{}", *[" " * 16] * (CANDIDATE_LIMIT // 8)], CANDIDATE_LIMIT + 16),
-        ([BEGIN, '{"a":"<|tool_call_end|>', *["x" * 10] * 5000], QUOTED_LIMIT + 10),
-        ([BEGIN, '{"a":"', *["<|tool_call_end|>"] * 5000], QUOTED_LIMIT + 28),
+        ([BEGIN, '{"a":"<|tool_call_end|>', *["x" * 10] * 5000], 28),
+        ([BEGIN, '{"a":"', *["<|tool_call_end|>"] * 5000], 28),
     ],
     ids=[
         "marker",
@@ -78,13 +80,6 @@ def _held(texts: list[str]) -> int:
 )
 def test_what_is_held_back_is_bounded(texts: list[str], limit: int) -> None:
     assert _held(texts) <= limit
-
-
-def test_behind_a_quoted_marker_arguments_flow_again_after_the_limit() -> None:
-    scanner = scanner_of(DeclaredTools({}))
-    quoted = '{"a":"<|tool_call_end|>' + "x" * (QUOTED_LIMIT + 1)
-    pieces = scanner.feed(BEGIN + quoted)
-    assert "".join(p.text for p in pieces if isinstance(p, Arguments)) == quoted
 
 
 def test_an_endless_header_is_text_after_all() -> None:

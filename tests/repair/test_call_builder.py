@@ -104,7 +104,7 @@ def test_no_id_is_made_for_two_choices() -> None:
     ("arguments", "note"),
     [
         ('{"command": "ls"}', "inferred the end of a call"),
-        ('{"command": "l', "ended within a call"),
+        ('{"command": "l', "left as text damaged call of bash, cut off"),
     ],
 )
 def test_a_call_whose_arguments_are_whole_is_not_noted_as_cut(arguments: str, note: str) -> None:

@@ -20,7 +20,14 @@ STREAMS = [folder for folder in FIXTURES if (folder / "upstream.sse").exists()]
 NOT_CUT_AGAIN = ("clean_odd_framing", "clean_error_frame", "k3_in_reasoning")
 CUTTABLE = [folder for folder in STREAMS if folder.name not in NOT_CUT_AGAIN]
 # A call in them is damaged, or cut off: that is text.
-DAMAGED = ("dsml_ends_inside_call", "k3_cut_off", "k3_json_arguments")
+DAMAGED = (
+    "dsml_ends_inside_call",
+    "k3_cut_off",
+    "k3_json_arguments",
+    "kimi_broken_arguments",
+    "kimi_cut_off",
+    "kimi_ends_inside_call",
+)
 TEXT_FIELDS = ("reasoning_content", "reasoning", "content")
 
 by_name = pytest.mark.parametrize("folder", FIXTURES, ids=lambda folder: folder.name)

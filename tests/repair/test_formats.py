@@ -16,7 +16,7 @@ import pytest
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.events import Arguments, CallEnd, Dropped, Header, ParseEvent, Text
+from dragoman.repair.events import Damaged, Dropped, Header, ParseEvent, Text, Whole
 from dragoman.repair.formats import NAMES, FormatChoice
 from dragoman.repair.formats.kimi_k2 import KIMI_K2
 from dragoman.repair.formats.marker_set import marker_set
@@ -33,8 +33,6 @@ MARKERS = marker_set(("[[call]]", "[[think]]", "[[end]]"))
 class ToyParser:
     """``name=bash;command=ls`` up to ``[[end]]``, or thoughts."""
 
-    holds = False
-
     def __init__(self, begins: str, start: int) -> None:
         self._thinks = begins == "[[think]]"
         self._offset = start
@@ -42,6 +40,7 @@ class ToyParser:
         self._key = ""
         self._ended = self._is_over = False
         self._events: deque[ParseEvent] = deque()
+        self._value = ""
         self.rest = ""
 
     @property
@@ -56,20 +55,29 @@ class ToyParser:
     def in_header(self) -> bool:
         return self.in_call and self._name is None
 
-    whole = False
+    @property
+    def unread(self) -> str:
+        return self.rest
 
-    def take_more(self, text: str) -> str | None:
+    @property
+    def holds(self) -> bool:
+        return self._name is not None
+
+    whole = too_long = False
+
+    def take_more(self, text: str) -> bool:
         if self._thinks or not self._key or self.rest or "[" in text:
-            return None
-        return self._read(text)
+            return False
+        self._read(text)
+        return True
 
     def push(self, text: str) -> None:
         self.rest += text
 
-    def end(self) -> None:
+    def end(self, *, whole: bool = True) -> None:  # noqa: ARG002
         self._ended = True
 
-    def unread(self, text: Text) -> None:
+    def put_back(self, text: Text) -> None:
         self.rest = text.text + self.rest
 
     def next(self) -> ParseEvent | None:
@@ -77,9 +85,9 @@ class ToyParser:
             self._step()
         return self._events.popleft() if self._events else None
 
-    def _read(self, text: str) -> str:
+    def _read(self, text: str) -> None:
         self._offset += len(text)
-        return json.dumps(text)[1:-1]
+        self._value += text
 
     def _step(self) -> None:
         if not self._thinks and not self._key:
@@ -88,8 +96,7 @@ class ToyParser:
                 self.rest = self.rest[head.end() :]
                 self._offset += head.end()
                 self._name, self._key = head[1], head[2]
-                begin = Arguments("{" + json.dumps(head[2]) + ':"')
-                self._events += [Header(head[1], head[0], "", "toy"), begin]
+                self._events.append(Header(head[1], head[0], "", "toy"))
                 return
         marker = MARKERS.find(self.rest)
         end = marker.start() if marker else len(self.rest)
@@ -99,7 +106,7 @@ class ToyParser:
             self._events.append(Text(said, self._offset, kind="reasoning"))
             self._offset += len(said)
         elif self._key and said:
-            self._events.append(Arguments(self._read(said)))
+            self._read(said)
         elif said:
             self.rest = said + self.rest
             return
@@ -108,7 +115,8 @@ class ToyParser:
             self._offset += len(marker[0]) if marker else 0
             self.rest = self.rest[len(marker[0]) :] if marker else ""
             if not self._thinks:
-                self._events += [Arguments('"}'), CallEnd(valid=bool(marker), cut=not marker)]
+                value = json.dumps({self._key: self._value}, separators=(",", ":"))
+                self._events.append(Whole([value]) if marker else Damaged("toy", cut=True))
             else:
                 self._events.append(Dropped("marks of thoughts"))
 

@@ -124,19 +124,19 @@ BROKEN_OFF = {
 
 
 @pytest.mark.parametrize("texts", BROKEN_OFF.values(), ids=list(BROKEN_OFF))
-def test_what_is_held_is_there_once_wherever_a_reply_breaks(texts: list[str]) -> None:
+def test_nothing_of_a_call_is_there_wherever_a_reply_breaks(texts: list[str]) -> None:
     """By the upstream's end, and after an error of its own."""
+    text_before = "".join(texts).partition("<|")[0]
     frames = [frame({"content": text}) for text in texts]
     failure = Frame(b'data: {"error": {"message": "no more", "code": 500}}\n\n')
-    words = [word for word in ("w1w", "w2w", "w3w") if any(word in text for text in texts)]
-    for place in range(len(frames) + 1):
-        before, after = frames[:place], frames[place:]
+    for place in range(len(frames)):
+        before = frames[:place]
         for ends_well in (True, False):
             stage = ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
             out = [done for each in before for done in stage.feed(each)]
             out += stage.break_off() if ends_well else [*stage.feed(failure), *stage.close()]
-            said = b"".join(each.raw for each in [*out, *after]).decode()
-            assert [said.count(word) for word in words] == [1] * len(words)
+            got = read(b"".join(each.raw for each in out if each is not failure))
+            assert got.content == "".join(texts[:place])[: len(text_before)]
 
 
 def test_no_half_marker_follows_a_call_where_a_reply_breaks() -> None:
@@ -146,7 +146,7 @@ def test_no_half_marker_follows_a_call_where_a_reply_breaks() -> None:
         stage = ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
         out = [*stage.feed(frame({"content": leak[:end]})), *stage.break_off()]
         got = read(b"".join(each.raw for each in out))
-        assert got.content == ("" if got.calls else leak[:end])
+        assert got.content == (leak[:end] if end < 3 else "")
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
@@ -175,13 +175,14 @@ def test_a_call_that_is_text_after_all_keeps_its_field_where_the_next_field_begi
     assert result.text == "\n it.\n" + "".join(damaged) + "done"
 
 
-def test_a_call_after_one_that_an_error_left_open_has_its_own_arguments() -> None:
+def test_a_call_after_one_in_which_an_error_came_has_its_own_arguments() -> None:
     begun = '<|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>{"command": "'
     error = {"error": {"message": "Try again."}}
-    chunks = [chunk({"content": begun}), error, chunk({"content": begun}), chunk({"content": "ls"})]
+    rest = 'ls"}<|tool_call_end|>'
+    chunks = [chunk({"content": begun}), error, chunk({"content": begun}), chunk({"content": rest})]
     out = repair(sse(chunks, done=False), REQUEST)
     values = [json.loads(line[6:]) for line in out.split(b"\n\n") if line]
     deltas = [value["choices"][0]["delta"] for value in values if "choices" in value]
     calls = [call for delta in deltas for call in delta.get("tool_calls", ())]
     said = [(call["index"], call["function"]["arguments"]) for call in calls]
-    assert said == [(0, ""), (0, '{"command": "'), (1, ""), (1, '{"command": "'), (1, "ls")]
+    assert said == [(0, ""), (0, '{"command": "'), (0, 'ls"}')]

@@ -70,7 +70,7 @@ def test_a_stream_without_markers_is_forwarded_byte_for_byte(
 
 @given(st.data(), turns())
 @settings(max_examples=80)
-def test_a_turn_cut_off_anywhere_ends_with_one_finish_reason_and_no_marker(
+def test_a_turn_cut_off_anywhere_ends_with_one_finish_reason_and_whole_calls(
     data: st.DataObject, turn: Turn
 ) -> None:
     end = data.draw(st.integers(0, len(turn.written)))
@@ -78,9 +78,7 @@ def test_a_turn_cut_off_anywhere_ends_with_one_finish_reason_and_no_marker(
     out = read(repair(stream, REQUEST))
     assert len(out.finish) == 1
     quoted = any(marker in call.arguments for call in turn.calls for marker in MARKERS)
-    assert quoted or not any(marker in str(out) for marker in MARKERS)
+    cut_off = out.finish == ["length"]
+    assert quoted or cut_off or not any(marker in str(out) for marker in MARKERS)
     for call in out.calls:
-        assert call["arguments"] or out.finish == ["length"]
-        # A quoted marker counts as real if the JSON behind it never completes.
-        if out.finish == ["tool_calls"] and not quoted:
-            json.loads(call["arguments"])
+        json.loads(call["arguments"])

@@ -75,7 +75,7 @@ def test_an_event_may_end_with_several_blank_lines(blank: bytes) -> None:
 
 def test_arguments_that_only_continue_are_the_same_in_one_piece() -> None:
     head = "<|tool_calls_section_begin|><|tool_call_begin|>bash:0<|tool_call_argument_begin|>"
-    arguments = ("a b", "\t", "é", "\\n", "x <", "y", '\\"', "", "z") * 9
+    arguments = ("a b", "\\t", "é", "\\n", "x <", "y", '\\"', "", "z") * 9
     texts = [head, '{"command": "', *arguments, '"}', "<|tool_call_end|><|tool_calls_section_end|>"]
     chunks = [chunk({"reasoning": text, "reasoning_content": text}) for text in texts]
     outcomes = []
@@ -146,14 +146,13 @@ def test_what_a_fault_has_released_is_not_released_again(
     assert pipeline.broken
 
 
-def test_a_stream_that_breaks_off_gives_what_is_held() -> None:
+def test_a_stream_that_breaks_off_gives_nothing_of_a_call_that_is_held() -> None:
     stream = (LEAK / "upstream.sse").read_bytes()
     half = stream[: stream.index(b"\n\n", stream.index(b" functions")) + 2]
     pipeline = RepairPipeline(stage(LEAK), Evidence(), reports_end=True)
     sent = pipeline.feed(half)
     held = pipeline.break_off("gone")
-    assert b"functions" not in sent
-    assert b"functions" in held
+    assert b"functions" not in sent + held
     assert (pipeline.error, pipeline.broken, pipeline.ended) == ("gone", "gone", True)
 
 
@@ -198,7 +197,7 @@ def test_after_a_fault_among_arguments_the_reply_breaks_off(
     with pytest.raises(ValueError, match="a fault"):
         pipeline.feed(sse([chunk({"content": text}) for text in texts], done=False))
     sent = pipeline.fall_back()
-    assert all(b'"arguments":"w%d "' % number in sent for number in range(60))
+    assert b"bash" not in sent
     assert b"broken" not in sent
     assert pipeline.ended
     assert pipeline.broken

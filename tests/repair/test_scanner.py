@@ -5,15 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.events import (
-    Arguments,
-    CallEnd,
-    CallStart,
-    Dropped,
-    LeftAsText,
-    ScanEvent,
-    Text,
-)
+from dragoman.repair.events import Call, Dropped, LeftAsText, ScanEvent, Text
 from tests.repair.streams import scanner_of
 from tests.repair.turns import REQUEST
 
@@ -26,17 +18,15 @@ BASH = f"[bash {LS}]"
 
 
 def gist(pieces: list[ScanEvent]) -> str:
-    """The pieces in short: text as it is, a call as ``[name arguments]``, ``…`` where it was
-    cut.  What was dropped is left out."""
+    """The pieces in short: text as it is, a call as ``[name arguments]``, with ``…`` if its end is
+    not marked.  What was dropped is left out."""
     out = ""
     for piece in pieces:
         match piece:
-            case Text(text=text) | Arguments(text=text):
+            case Text(text=text):
                 out += text
-            case CallStart(name=name):
-                out += f"[{name} "
-            case CallEnd(cut=cut):
-                out += "…]" if cut else "]"
+            case Call(name=name, arguments=arguments):
+                out += f"[{name} {arguments}{'…' if piece.unmarked else ''}]"
             case Dropped() | LeftAsText():
                 pass
     return out
@@ -117,7 +107,7 @@ TABLE: dict[str, tuple[str, str, str]] = {
         f"{CB} begins it. {BASH} x",
     ),
     "a word without arguments": ("any", f"{CB}and{CE}", "="),
-    "a declared tool without arguments": ("any", f"{CB}bash{CE}", "[bash ]"),
+    "a declared tool without arguments": ("any", f"{CB}bash{CE}", "[bash {}]"),
     # Odd headers: where the turn ends, what one declared tool takes is a call of Kimi's.
     "signs alone, last": ("any", f"Go. {SB}{CB}!!!{AB}{LS}{CE}{SE}\n", f"Go. {BASH}"),
     "one sign, last": ("any", f"{CB} ? {AB}{LS}{CE}", BASH),
@@ -290,7 +280,8 @@ def test_a_header_that_repeats_an_id_of_the_history_names_its_tool() -> None:
     tools = DeclaredTools.of_request(REQUEST | {"messages": messages})
     scanner = scanner_of(tools, "declared")
     pieces = scanner.feed(f"{CB}call_77{AB}{LS}{CE}")
-    assert pieces[0] == CallStart("finish", "call_77", "id of an earlier call", "kimi_k2")
+    form = "id of an earlier call"
+    assert pieces == [Call("finish", [LS], "call_77", form, "kimi_k2")]
 
 
 OPEN_SCHEMAS = {"read": ["path"], "grep": ["path", "pattern"], "noop": []}
@@ -311,7 +302,7 @@ def test_of_open_schemas_the_one_that_declares_all_keys_is_meant(arguments: str,
         for tool, keys in OPEN_SCHEMAS.items()
     }
     pieces = scanner_of(DeclaredTools(schemas), "any").feed(f"{CB}7{AB}{arguments}{CE}")
-    assert [piece.name for piece in pieces if isinstance(piece, CallStart)] == [name]
+    assert [piece.name for piece in pieces if isinstance(piece, Call)] == [name]
 
 
 def test_no_call_has_an_empty_or_blank_name() -> None:
@@ -321,7 +312,7 @@ def test_no_call_has_an_empty_or_blank_name() -> None:
                 for tools in (DeclaredTools({}), DeclaredTools.of_request(REQUEST)):
                     scanner = scanner_of(tools, rule)
                     pieces = scanner.feed(text) + scanner.close()
-                    names = [piece.name for piece in pieces if isinstance(piece, CallStart)]
+                    names = [piece.name for piece in pieces if isinstance(piece, Call)]
                     assert all(name.strip() for name in names)
 
 
@@ -338,5 +329,5 @@ def test_a_header_is_the_id_of_its_call_if_it_is_one(header: str, call_id: str, 
     text = f"{SB}{CB}{header}{AB}{LS}{CE}{SE}{after}"
     for size in (1, 2, 7, len(text)):
         pieces = scanned("any", [text[at : at + size] for at in range(0, len(text), size)])
-        (start,) = (piece for piece in pieces if isinstance(piece, CallStart))
+        (start,) = (piece for piece in pieces if isinstance(piece, Call))
         assert (start.name, start.call_id) == ("bash", call_id)

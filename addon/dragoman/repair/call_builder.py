@@ -15,8 +15,8 @@ from typing import Any
 from ..notes import Evidence
 from ..wire.chat_calls import read_delta, renumbered
 from .declared_tools import DeclaredTools
-from .events import Arguments, CallEnd, CallEvent, CallStart
-from .repeated_calls import ComparedCall, Leaked, RepeatedCalls
+from .events import Call
+from .repeated_calls import RepeatedCalls
 
 Delta = dict[str, Any]
 
@@ -45,14 +45,8 @@ class CallBuilder:
         self._numbers: dict[str, int] = {}
         self._renumbers = False
         self.repeated = RepeatedCalls[Delta](evidence)
-        self.latest = self.repeated.latest
-        """The leaked call that came last."""
         self.repaired = 0
         """Leaked calls so far."""
-        self.open = False
-        """Whether the latest one may have more arguments."""
-        self.writes = True
-        """Whether it leaves as it arrives."""
 
     @property
     def remembered(self) -> int:
@@ -125,51 +119,35 @@ class CallBuilder:
         call_id = self.native_id(native.get("id"), index)
         return native if call_id == native.get("id") else {**native, "id": call_id}
 
-    def deltas_of(self, event: CallEvent) -> list[Delta]:
-        """The deltas for an event of a leaked call."""
-        self.repaired += isinstance(event, CallStart)
-        deltas = self.written(self.repeated.leaked(event))
-        self.latest = self.repeated.latest
-        self.open = not isinstance(event, CallEnd)
-        self.writes = self.latest.held is None and not self.latest.dropped
-        return deltas
+    def deltas_of(self, call: Call) -> list[Delta]:
+        """The deltas for a leaked call."""
+        self.repaired += 1
+        return self.written(self.repeated.leaked(call))
 
-    def written(self, pieces: Sequence[Leaked | Delta]) -> list[Delta]:
+    def written(self, pieces: Sequence[Call | Delta]) -> list[Delta]:
         """The deltas for pieces of calls.  A call that was held may leave, whole, within another
         one."""
         deltas: list[Delta] = []
         for piece in pieces:
-            if isinstance(piece, dict):
-                deltas.append(self.native(piece))
-                continue
-            call, event = piece
-            if isinstance(event, CallStart):
-                deltas.append(self._start(call, event))
-            elif isinstance(event, Arguments):
-                deltas.append(more_arguments(call.index, event.text))
-            else:
-                deltas += self._end(call, event)
-        return _joined(deltas) if len(deltas) > 1 else deltas
+            deltas += [self.native(piece)] if isinstance(piece, dict) else self._written(piece)
+        return deltas
 
     def close(self, *, cut: bool) -> list[Delta]:
         """No more calls come; see `RepeatedCalls.close`."""
         return self.written(self.repeated.close(cut=cut))
 
-    def _start(self, call: ComparedCall, start: CallStart) -> Delta:
-        call.index = self._next_index
-        self._next_index += 1
-        self._evidence.call(start.name, start.format, start.form)
-        function = {"name": start.name, "arguments": ""}
-        call_id = start.call_id
+    def _written(self, call: Call) -> list[Delta]:
+        index, self._next_index = self._next_index, self._next_index + 1
+        note_call(self._evidence, self._tools, call)
+        call_id = call.call_id
         if not call_id or call_id in self._ids or call_id in self._tools.called:
-            call_id = self._new_id(call_id, call.index)
+            call_id = self._new_id(call_id, index)
         self._ids.add(call_id)
         self._repaired_ids.add(call_id)
-        return {"index": call.index, "id": call_id, "type": "function", "function": function}
-
-    def _end(self, call: ComparedCall, end: CallEnd) -> list[Delta]:
-        note_end(self._evidence, self._tools, call, end)
-        return [more_arguments(call.index, "{}")] if call.empty and not end.cut else []
+        function = {"name": call.name, "arguments": ""}
+        head = {"index": index, "id": call_id, "type": "function", "function": function}
+        arguments = ({"index": index, "function": {"arguments": each}} for each in call.pieces)
+        return [head, *arguments]
 
     def _new_id(self, wanted: str, index: int) -> str:
         """One that no call of this reply or of the history has."""
@@ -186,53 +164,11 @@ class CallBuilder:
         return call_id in self._tools.called or call_id in self._ids or call_id in self._made
 
 
-def note_end(evidence: Evidence, tools: DeclaredTools, call: ComparedCall, end: CallEnd) -> None:
-    """Record what is wrong with the arguments of such a call."""
-    if end.cuts_call:
-        evidence.note("ended within a call")
-        return
-    if end.cut:
+def note_call(evidence: Evidence, tools: DeclaredTools, call: Call) -> None:
+    """Record a call that leaves, and what is wrong with its arguments."""
+    evidence.call(call.name, call.format, call.form)
+    if call.unmarked:
         evidence.note("inferred", "the end of a call")
-    if not end.valid:
-        evidence.note("passed on arguments that are not JSON")
-    is_checked = call.complete and call.arguments.tell() <= MAX_CHECKED
-    arguments = call.arguments.getvalue() if is_checked else "{}"
-    if not end.valid or (is_checked and tools.refuses(call.name, arguments)):
+    arguments = call.arguments
+    if len(arguments) <= MAX_CHECKED and tools.refuses(call.name, arguments):
         evidence.refused_calls += 1
-
-
-def more_arguments(index: int, text: str) -> Delta:
-    return {"index": index, "function": {"arguments": text}}
-
-
-def only_arguments(delta: Delta) -> tuple[int, str] | None:
-    """The index and the arguments of a delta that has nothing else; None for any other."""
-    index, function = delta.get("index"), delta.get("function")
-    if type(index) is not int or not isinstance(function, dict):
-        return None
-    text = function.get("arguments") if len(delta) == 2 and len(function) == 1 else None
-    return (index, text) if isinstance(text, str) else None
-
-
-def _joined(deltas: list[Delta]) -> list[Delta]:
-    """The deltas, but arguments alone are in the latest delta of their index before them."""
-    runs: list[tuple[Delta, list[str]]] = []
-    latest: dict[int, list[str]] = {}
-    """What is joined with the latest delta of an index, unless its arguments are no text."""
-    for delta in deltas:
-        if (more := only_arguments(delta)) is not None and more[0] in latest:
-            latest[more[0]].append(more[1])
-            continue
-        runs.append((delta, []))
-        index, function = delta.get("index"), delta.get("function")
-        if type(index) is int and isinstance(function, dict):
-            latest.pop(index, None)
-            if isinstance(function.get("arguments") or "", str):
-                latest[index] = runs[-1][1]
-    return [_with_more(first, others) if others else first for first, others in runs]
-
-
-def _with_more(delta: Delta, arguments: list[str]) -> Delta:
-    function = delta["function"]
-    first = function.get("arguments") or ""
-    return {**delta, "function": {**function, "arguments": "".join([first, *arguments])}}

@@ -25,18 +25,16 @@ from .call_namer import CallNamer
 from .call_rule import CallRule
 from .declared_tools import DeclaredTools
 from .events import (
-    Arguments,
-    CallEnd,
-    CallStart,
+    Call,
     Damaged,
     Dropped,
     Header,
     NoHeader,
-    NoJson,
     ParseEvent,
     ScanEvent,
     SectionStart,
     Text,
+    Whole,
 )
 from .formats.protocol import LeakFormat, LeakParser, MarkerMatch
 from .markdown import AFTER_LIMIT, MarkdownCode, Quotation
@@ -81,9 +79,9 @@ class Candidate:
     """Whether the header of its call is none, and only the end of its text makes it a call."""
     calls: int = 0
     """That began in it."""
-    whole: tuple[int, int] = 0, 0
-    """How many of its characters, and of its events, are of whole calls and texts between them: of
-    ``<call A><half of call B>`` those of A."""
+    whole: int = 0
+    """How many of its characters are of whole calls and texts between them: of ``<call A><half of
+    call B>`` those of A.  Its events are of these alone."""
 
     def add(self, text: str) -> None:
         self.raw.append(text)
@@ -91,10 +89,8 @@ class Candidate:
 
     def split_whole(self) -> Candidate:
         """Take what comes after the `whole` out of it, in which no call begins."""
-        size, count = self.whole
-        rest = Candidate(events=self.events[count:])
-        rest.add("".join(self.raw)[size:])
-        del self.events[count:]
+        rest = Candidate()
+        rest.add("".join(self.raw)[self.whole :])
         return rest
 
     @property
@@ -148,9 +144,6 @@ class CallReader:
         """That of the section which began last."""
         self.parser: LeakParser | None = None
         """That of the open section."""
-        self.certain: LeakParser | None = None
-        """The parser of the open section, if nothing is held: of ``"command": "ls`` more is more
-        of the arguments, and nothing else need be asked (`Scanner.take_more`)."""
         self.candidate: Candidate | None = None
         """It outlives its section if what follows decides on it."""
         self.held: Candidate | None = None
@@ -185,11 +178,11 @@ class CallReader:
         """Read as much as can be of the open section."""
         parser = self.parser
         assert parser is not None
-        self.certain = self.held = None
+        self.held = None
         while (event := parser.next()) is not None:
             if refusal := self._read(event):
                 if isinstance(event, Text):
-                    parser.unread(event)  # calls of other formats may be in it
+                    parser.put_back(event)  # calls of other formats may be in it
                 self.refusal = refusal
                 return Outcome.REFUSED
         if self.candidate is not None and (refusal := self._why_refused(self.candidate, parser)):
@@ -201,25 +194,23 @@ class CallReader:
             if candidate is not None and not candidate.waits:
                 self.commit()
             return Outcome.LEFT
-        if candidate is None and self.namer.nameless is None:
-            self.certain = parser
         return Outcome.WAITS
 
     def _why_refused(self, candidate: Candidate, parser: LeakParser) -> str:
         """Why the candidate is text, as far as it has come; empty if it may be a call."""
         if candidate.quotation and candidate.size <= LINES_LIMIT:
-            if self._quoted_by_lines(candidate, parser.rest, over=False):
+            if self._quoted_by_lines(candidate, parser.unread, over=False):
                 return QUOTED
             if self.candidate is not candidate:
                 return self._why_refused(self.candidate, parser) if self.candidate else ""
-        if parser.holds and not candidate.waits:
+        if parser.holds and self.namer.decided and not candidate.waits:
             self.held = candidate
             return TOO_LONG if candidate.size > HELD_LIMIT or parser.too_long else ""
         if candidate.size <= CANDIDATE_LIMIT:
             return ""
         # What follows is too far away to quote it.
         waited = candidate.quotation is not None and candidate.calls
-        quoted = not waited or self.end_quotation(candidate, parser.rest, "", ended=True)
+        quoted = not waited or self.end_quotation(candidate, parser.unread, "", ended=True)
         return candidate.why_text if quoted or candidate.until_end else ""
 
     # What becomes of the candidate
@@ -243,13 +234,11 @@ class CallReader:
             self._state.begin_is_text.add(self._format)
         if self._format is not None and candidate.calls:
             self._state.add_in_vain(self._format, OF_A_QUOTATION * candidate.calls)
-        self.candidate = None
         self.forget()
 
     def forget(self) -> None:
-        """What is open has no end."""
-        self.parser = self.certain = self.held = None
-        self.namer.forget()
+        """Nothing is open any more."""
+        self.candidate = self.parser = self.held = None
 
     def after_section(self, candidate: Candidate, buffer: str) -> Outcome | MarkerMatch:
         """What becomes of the candidate, as the `buffer` comes after its section: it has `LEFT`
@@ -327,21 +316,15 @@ class CallReader:
 
     def _may_be_last(self, candidate: Candidate) -> bool:
         """Whether the candidate, which is quoted, is a call if its text ends with it."""
-        whole = not any(
-            isinstance(each, Text) or (isinstance(each, CallEnd) and not each.valid)
-            for each in candidate.events
-        )
-        return self._rule.quoted_last and whole
+        has_text = any(isinstance(each, Text) for each in candidate.events)
+        return self._rule.quoted_last and not has_text
 
     def _set_unquoted(self, candidate: Candidate) -> None:
         """The candidate is not quoted: what of it is a call for certain is one."""
         candidate.in_code, candidate.quotation = False, None
-        count = candidate.whole[1]
-        is_open = any(isinstance(event, CallStart) for event in candidate.events[count:])
-        held = self.parser is not None and self.parser.holds
-        if self.parser is None or (is_open and not held):
+        if self.parser is None:
             self.commit()
-        elif count:
+        elif candidate.events:
             rest = candidate.split_whole()
             self.commit()
             self.candidate = rest
@@ -352,8 +335,7 @@ class CallReader:
         """Take in an event.  Returns why the candidate is text, or nothing if it may be a
         call."""
         candidate = self.candidate
-        no_call = isinstance(event, (Text, NoHeader, NoJson))
-        no_call = no_call or (isinstance(event, CallEnd) and not event.valid)
+        no_call = isinstance(event, Text | NoHeader | Damaged)
         if no_call and candidate is not None and candidate.quoted_in_text:
             return candidate.why_text
         if isinstance(event, Header):
@@ -365,7 +347,8 @@ class CallReader:
                 if candidate is None or not self._rule.quoted_last:
                     return WITHOUT_HEADER
                 candidate.odd = event.last
-        if isinstance(event, (Header, Arguments, CallEnd)):
+            return "" if self.namer.takes(event) else "of no declared tool"
+        if isinstance(event, Whole):
             return "" if self._read_call(event) else "of no declared tool"
         if isinstance(event, NoHeader):
             return WITHOUT_HEADER
@@ -403,27 +386,15 @@ class CallReader:
         stray = isinstance(event, Dropped) and event.what.startswith("stray")
         return stray or self.parser.over
 
-    def _read_call(self, event: Header | Arguments | CallEnd) -> bool:
-        """Part of a call; False where it is none."""
-        namer = self.namer
-        events: list[ScanEvent] | None
-        if isinstance(event, Arguments):
-            events = namer.arguments(event)
-        else:
-            events = namer.header(event) if isinstance(event, Header) else namer.end(event)
-        if events is None:
+    def _read_call(self, whole: Whole) -> bool:
+        """A whole call; False if it is text."""
+        call = self.namer.call(whole)
+        if call is None:
             return False
-        candidate, parser = self.candidate, self.parser
-        header = namer.nameless
-        certain = header is None or (
-            self._rule.calls == "any" and header.literal and not header.odd
-        )
-        if certain and candidate is not None and not (candidate.waits or (parser and parser.holds)):
+        if self.candidate is not None and not self.candidate.waits:
             self.commit()
-        for each in events:
-            self._add(each)
-        if isinstance(event, CallEnd):
-            self._begin_candidate()
+        self._add(call)
+        self._begin_candidate()
         return True
 
     def _begin_candidate(self) -> None:
@@ -433,7 +404,7 @@ class CallReader:
         if parser is None:
             return
         if candidate is not None:
-            candidate.whole = candidate.size - len(parser.rest), len(candidate.events)
+            candidate.whole = candidate.size - len(parser.rest)
         elif not parser.over:
             self.candidate = Candidate()
             self.candidate.add(parser.rest)
@@ -442,8 +413,8 @@ class CallReader:
         """The event is the candidate's, or certain."""
         if self.candidate is not None:
             self.candidate.events.append(event)
-            self.candidate.calls += type(event) is CallStart
+            self.candidate.calls += type(event) is Call
             return
         self._state.add(event)
-        if type(event) is CallStart and self._format is not None:
+        if type(event) is Call and self._format is not None:
             self._state.add_call(self._format)

@@ -19,7 +19,6 @@ from ..wire.errors import read_error
 from ..wire.json_codec import Json, dumps, string
 from ..wire.same_frames import SameFrames, with_arguments
 from ..wire.sse import BLANK_LINE_ENDS, Document, Frame, Only, encode_chunk
-from .call_builder import more_arguments
 from .declared_tools import DeclaredTools
 from .events import ScanEvent
 from .frame_queue import (
@@ -120,35 +119,28 @@ class ChatRepair(RepairStage):
     # A frame that only continues what is open
 
     def _continue(self, frame: Frame, choice: Choice, chunk: Json, text: str) -> list[Frame] | None:
-        """What replaces a frame that only continues the text, or the arguments of the open leaked
-        call; None, and nothing is taken, if this one does not."""
-        fields, calls, in_call = self._fields, choice.calls, choice.calls.open
-        changes = in_call or (fields != CONTENT and calls.repaired and self._policy.moves)
-        differs = self._says_more and (changes or choice.scanner.in_call)
-        if differs or fields != choice.fields or (in_call and not calls.writes):
+        """What replaces a frame that only continues the text, or a leaked call, which is held;
+        None, and nothing is taken, if this one does not."""
+        fields, calls, scanner = self._fields, choice.calls, choice.scanner
+        changes = fields != CONTENT and calls.repaired > 0 and self._policy.moves
+        if (self._says_more and (changes or scanner.in_call)) or fields != choice.fields:
             return None
-        if (taken := choice.scanner.take_more(text)) is None:
+        if (taken := scanner.take_more(text)) is None:
             return None
         choice.length += len(text)
         if taken and not changes:
             return [frame]
         self._queue.changed = True
-        if taken:  # else its call is held
-            same, call = self._same, calls.repaired if in_call else 0
-            if in_call:
-                calls.repeated.keep(calls.latest, taken)
-            if same is not None and same.replaced_for == call:
+        if taken:
+            same = self._same
+            if same is not None and same.replaced:
                 new = same.replacement(taken)
             else:
-                delta: Json = {"content": taken}
-                if in_call:
-                    delta = {"tool_calls": [more_arguments(calls.latest.index, taken)]}
-                new = encode_chunk(with_delta(chunk, delta, counts=True), frame.other_lines)
+                delta = with_delta(chunk, {"content": taken}, counts=True)
+                new = encode_chunk(delta, frame.other_lines)
                 if same is not None:
-                    same.replace(new, taken, call)
-            if self._only is not None and in_call:
-                new.only = CallDelta(calls.latest.index, "", "", taken)
-            elif self._only is not None:
+                    same.replace(new, taken)
+            if self._only is not None:
                 new.only = "text", taken
             new.counted = frame.counted
             return [new]
@@ -220,24 +212,24 @@ class ChatRepair(RepairStage):
         return self._queue.release()
 
     def break_off(self) -> list[Frame]:
-        """The upstream broke off: what was held, as text."""
+        """The upstream broke off: what is certain."""
         self._fail()
         return self._queue.release()
 
     def _end(self, *, done: bool = False) -> None:
         """Close every choice; give one that called tools and has no finish reason its own.
         `done`: the upstream has sent ``[DONE]``."""
-        in_calls = [choice.scanner.in_call for choice in self._queue.choices]
         self._end_choices(lambda scanner: scanner.close(whole=done), whole=done)
-        for choice, in_call in zip(self._queue.choices, in_calls, strict=True):
-            if not choice.finished and (choice.calls.repaired or in_call):
+        for choice in self._queue.choices:
+            cut = choice.scanner.cut
+            if not choice.finished and (choice.calls.repaired or cut):
                 choice.finished = True
-                finish = "length" if in_call else "tool_calls"
+                finish = "length" if cut else "tool_calls"
                 self._evidence.note("added finish_reason", finish)
                 self._append([_added_chunk(choice.latest, {}, finish)])
 
     def _fail(self) -> None:
-        """The upstream has failed: what is open stays so, and what is held is text."""
+        """The upstream has failed: nothing is sent of what is held."""
         self._end_choices(Scanner.abandon, whole=False)
         for choice in self._queue.choices:
             choice.finished = True
@@ -278,7 +270,8 @@ class ChatRepair(RepairStage):
         self._evidence.note("gave up repair", why)
         self._gave_up = True
         if (unsent := self.unsent()) is None:
-            unsent = self.break_off()
+            self._end_choices(Scanner.release, whole=False)
+            unsent = self._queue.release()
         self._queue.forget()
         return unsent
 

@@ -1,7 +1,7 @@
 """The events that flow from a parser to the scanner, and from the scanner to the calls.
 
-Each is a small record that nobody changes.  They are not frozen, as a frozen record takes three
-times as long to make, and most deltas of a leaked call make some.
+A call is one event, as nothing is certain of it before its end.  Each is a small record that nobody
+changes.  They are not frozen, as a frozen record takes three times as long to make.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Text:
 
 @dataclass(slots=True)
 class Header:
-    """The header of what may be a call: the scanner makes a `CallStart` of it, or text."""
+    """The header of what may be a call; its `Whole` follows, or it is text."""
 
     name: str | None
     """The name of its tool; None if the header has none."""
@@ -50,6 +50,16 @@ class Header:
 
 
 @dataclass(slots=True)
+class Whole:
+    """All of the call whose header came last."""
+
+    pieces: list[str]
+    """Its arguments, see `Call`."""
+    unmarked: bool = False
+    """Whether the text ended where a marker should have closed the call."""
+
+
+@dataclass(slots=True)
 class NoHeader:
     """What followed a begin marker is no header of a call: the marker is text."""
 
@@ -65,41 +75,26 @@ class Damaged:
 
 
 @dataclass(slots=True)
-class CallStart:
-    """A call begins: the name of its tool, the call id that is its header (or ""), the form in
-    which the header has the name, and the format's name."""
+class Call:
+    """A whole call that has leaked."""
 
     name: str
-    call_id: str
-    form: str
-    format: str
-
-
-@dataclass(slots=True)
-class Arguments:
-    """A piece of the open call's arguments."""
-
-    text: str
-
-
-@dataclass(slots=True)
-class NoJson:
-    """The open call's arguments have proved to be invalid JSON."""
-
-
-@dataclass(slots=True)
-class CallEnd:
-    """The open call ends."""
-
-    valid: bool
-    """Whether its arguments were one whole JSON value (or nothing at all)."""
-    cut: bool
-    """Whether the stream ended before a marker closed the call."""
+    """That of its tool."""
+    pieces: list[str]
+    """The JSON text of its arguments, in the pieces in which it leaves: where it is the model's own
+    text, those in which it came."""
+    call_id: str = ""
+    """The header, if it is a call id."""
+    form: str = "plain name"
+    """The form in which the header has the name."""
+    format: str = ""
+    """The name of its format."""
+    unmarked: bool = False
+    """See `Whole`."""
 
     @property
-    def cuts_call(self) -> bool:
-        """Whether its arguments are not whole because of that."""
-        return self.cut and not self.valid
+    def arguments(self) -> str:
+        return "".join(self.pieces)
 
 
 @dataclass(slots=True)
@@ -126,31 +121,27 @@ class SectionStart:
     """Its offset in what the scanner was fed."""
 
 
-CallEvent = CallStart | Arguments | CallEnd
-"""Of a leaked call."""
-ParseEvent = Text | Header | NoHeader | Damaged | Arguments | NoJson | CallEnd | Dropped
+ParseEvent = Text | Header | Whole | NoHeader | Damaged | Dropped
 """What the parser gives."""
-ScanEvent = Text | CallStart | Arguments | CallEnd | Dropped | LeftAsText | SectionStart
+ScanEvent = Text | Call | Dropped | LeftAsText | SectionStart
 """What the scanner gives."""
 
 
 def joined(events: list[ScanEvent]) -> list[ScanEvent]:
-    """The events, with adjacent texts in one, and adjacent arguments."""
+    """The events, with adjacent texts in one."""
     runs: list[tuple[ScanEvent, list[str]]] = []
     last: ScanEvent | None = None
     for event in events:
-        follows = isinstance(event, Arguments) and isinstance(last, Arguments)
+        follows = False
         if isinstance(event, Text) and isinstance(last, Text):
             same = (event.trailing, event.kind) == (last.trailing, last.kind)
             follows = same and event.start == last.start + len(last.text)
         if not follows:
             runs.append((event, []))
-        if isinstance(event, (Text, Arguments)):
+        if isinstance(event, Text):
             runs[-1][1].append(event.text)
         last = event
     return [
-        replace(first, text="".join(texts))
-        if len(texts) > 1 and isinstance(first, (Text, Arguments))
-        else first
+        replace(first, text="".join(texts)) if isinstance(first, Text) and len(texts) > 1 else first
         for first, texts in runs
     ]

@@ -36,10 +36,10 @@ from ..wire.chat_text import (
 )
 from ..wire.json_codec import Json, array
 from ..wire.sse import Frame, encode_chunk
-from .call_builder import CallBuilder, Delta, more_arguments, only_arguments
+from .call_builder import CallBuilder, Delta
 from .call_rule import rules_for
 from .declared_tools import DeclaredTools
-from .events import CallEnd, Dropped, LeftAsText, ScanEvent, SectionStart, Text
+from .events import Dropped, LeftAsText, ScanEvent, SectionStart, Text
 from .formats.active import ActiveFormats
 from .native_calls import NativeCalls
 from .policy import Policy, note_piece
@@ -83,8 +83,6 @@ class Choice:
     finished: bool = False
     _parts: deque[Part] = field(default_factory=deque)
     """The parts whose text is not decided."""
-    _cut: bool = False
-    """Whether a call was cut off."""
 
     def read(self, part: Part, passages: list[Passage]) -> None:
         """The texts of a frame."""
@@ -110,17 +108,16 @@ class Choice:
         """A frame has the reason why the text has ended."""
         whole = is_whole(reason)
         self.end(part, lambda scanner: scanner.close(whole=whole), whole=whole)
-        cut = self._cut or self.scanner.cut_in_header
-        part.finish = self.policy.finish_after(reason, called=self.calls.repaired > 0, cut=cut)
+        called, cut = self.calls.repaired > 0, self.scanner.cut
+        part.finish = self.policy.finish_after(reason, called=called, cut=cut)
         part.changed |= part.finish != reason
         self.finished = True
 
     def end(self, part: Part, end: Callable[[Scanner], list[ScanEvent]], *, whole: bool) -> None:
         """The text ends, well or not: all of it is decided."""
-        part.add_calls(self.natives.release())
+        part.left += self.natives.release()
         self._place(part, end(self.scanner))
-        part.add_calls(self.calls.close(cut=not whole))
-        self.calls.open = False
+        part.left += self.calls.close(cut=not whole)
         self.decide()
 
     def decide(self) -> None:
@@ -145,8 +142,7 @@ class Choice:
                 owner = part
                 if starts:
                     owner = next((each for each in self._parts if each.end > starts[-1]), part)
-                owner.add_calls(self.calls.deltas_of(event))
-                self._cut = self._cut or (isinstance(event, CallEnd) and event.cuts_call)
+                owner.left += self.calls.deltas_of(event)
 
     def _move_before(self, start: int) -> None:
         """What a part has before a section without calls, which begins here, is `content`."""
@@ -218,17 +214,6 @@ class Part:
             self.left[-1] = fields, last[1] + text
         else:
             self.left.append((fields, text))
-
-    def add_calls(self, deltas: list[Delta]) -> None:
-        """Append deltas of calls, joining arguments with arguments."""
-        for delta in deltas:
-            last = self.left[-1] if self.left else None
-            more = only_arguments(delta) if isinstance(last, dict) else None
-            before = only_arguments(last) if more and isinstance(last, dict) else None
-            if more and before and before[0] == more[0]:
-                self.left[-1] = more_arguments(more[0], before[1] + more[1])
-            else:
-                self.left.append(delta)
 
     def deltas(self) -> list[Json]:
         """The deltas that replace its texts.  Beside a call, what is left of a text goes to

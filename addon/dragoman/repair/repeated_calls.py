@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from ..notes import Evidence
 from ..wire.json_codec import NotJson, dumps, loads
-from .events import Arguments, CallEnd, CallEvent, CallStart
+from .events import Call
 
 MAX_CALLS = 512
 """Calls of a reply that are compared: as many as a client runs, and their repetitions."""
@@ -48,8 +48,6 @@ class ComparedCall:
     paired: bool = False
     """Whether an equal one of the other kind has come."""
     dropped: bool = False
-    index: int = 0
-    """That of a leaked call, for the client."""
     _value: bytes | None = None
 
     def equals(self, other: ComparedCall) -> bool:
@@ -63,13 +61,9 @@ class ComparedCall:
         return self._value
 
 
-Leaked = tuple[ComparedCall, CallEvent]
-"""An event of a leaked call, and its call."""
-
-
 class RepeatedCalls(Generic[OfHost]):
-    """The calls of one reply.  A piece is `Leaked`, or what its owner sends of a native call; the
-    methods that return pieces return those that leave now."""
+    """The calls of one reply.  A piece is a leaked call, or what its owner sends of a native one;
+    the methods that return pieces return those that leave now."""
 
     def __init__(self, evidence: Evidence) -> None:
         self._evidence = evidence
@@ -78,8 +72,6 @@ class RepeatedCalls(Generic[OfHost]):
         self._kinds = set[bool]()
         """Whether there are leaked calls, and native ones."""
         self._size = self._held_size = 0
-        self.latest = ComparedCall("", leaked=True, arguments=StringIO(), ended=True)
-        """The leaked call that came last."""
 
     @property
     def full(self) -> bool:
@@ -101,24 +93,19 @@ class RepeatedCalls(Generic[OfHost]):
             self._calls.append(call)
         return call
 
-    def leaked(self, event: CallEvent, name: str = "") -> list[Leaked | OfHost]:
-        """An event of a leaked call; `name`: by which its tool is compared, if that is another."""
-        if isinstance(event, CallStart):
-            self.latest = self.begin(name or event.name, leaked=True)
-        arguments = event.text if isinstance(event, Arguments) else ""
-        released = self.add(self.latest, (self.latest, event), arguments)
-        if isinstance(event, CallEnd) and not event.cuts_call:
-            released += self.end(self.latest)
-        return released
+    def leaked(self, call: Call, name: str = "") -> list[Call | OfHost]:
+        """A leaked call; `name`: by which its tool is compared, if that is another."""
+        compared = self.begin(name or call.name, leaked=True)
+        return [*self.add(compared, call, call.arguments), *self.end(compared)]
 
-    def rename(self, call: ComparedCall, name: str) -> list[Leaked | OfHost]:
+    def rename(self, call: ComparedCall, name: str) -> list[Call | OfHost]:
         """More of the name has come."""
         call.name = name
         return self._decided()
 
     def add(
-        self, call: ComparedCall, piece: Leaked | OfHost, arguments: str = ""
-    ) -> list[Leaked | OfHost]:
+        self, call: ComparedCall, piece: Call | OfHost, arguments: str = ""
+    ) -> list[Call | OfHost]:
         """A piece of a call, with these of its arguments."""
         if arguments:
             self.keep(call, arguments)
@@ -127,7 +114,7 @@ class RepeatedCalls(Generic[OfHost]):
         if call.held is None:
             return [piece]
         call.held.append(piece)
-        self._held_size += len(str(piece[1] if isinstance(piece, tuple) else piece))
+        self._held_size += len(str(piece))
         call.complete = call.complete and self._held_size <= MAX_HELD
         return [] if call.complete else self._release(call)
 
@@ -140,14 +127,14 @@ class RepeatedCalls(Generic[OfHost]):
         else:
             call.complete = False
 
-    def end(self, call: ComparedCall) -> list[Leaked | OfHost]:
+    def end(self, call: ComparedCall) -> list[Call | OfHost]:
         """The arguments of a call are whole."""
         if call.ended:
             return []
         call.ended = True
         return self._decided()
 
-    def close(self, *, cut: bool = False) -> list[Leaked | OfHost]:
+    def close(self, *, cut: bool = False) -> list[Call | OfHost]:
         """No more comes.  `cut`: by a limit; what is held of a call without its end is dropped, as
         nobody knows what it would have repeated."""
         for call in self._calls:
@@ -169,9 +156,9 @@ class RepeatedCalls(Generic[OfHost]):
             if may_be and other.leaked != call.leaked and not other.paired:
                 yield other
 
-    def _decided(self) -> list[Leaked | OfHost]:
+    def _decided(self) -> list[Call | OfHost]:
         """What need not be held any more."""
-        released: list[Leaked | OfHost] = []
+        released: list[Call | OfHost] = []
         for call in [*self._held]:
             if not call.ended and any(self._before(call)):
                 continue  # as nearly all
@@ -183,7 +170,7 @@ class RepeatedCalls(Generic[OfHost]):
                 released += self._release(call)
         return released
 
-    def _release(self, call: ComparedCall) -> list[Leaked | OfHost]:
+    def _release(self, call: ComparedCall) -> list[Call | OfHost]:
         self._held.remove(call)
         held, call.held = call.held, None
         return held or []

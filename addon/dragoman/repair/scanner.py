@@ -26,7 +26,7 @@ from ..notes import QUOTED
 from .call_reader import CANDIDATE_LIMIT, HELD_LIMIT, TOO_LONG, CallReader, Candidate, Outcome
 from .call_rule import Rules
 from .declared_tools import DeclaredTools
-from .events import Dropped, LeftAsText, ScanEvent, Text
+from .events import Dropped, LeftAsText, ScanEvent
 from .formats.active import ActiveFormats
 from .formats.json_alone import JSON_ALONE
 from .formats.protocol import MarkerMatch
@@ -60,9 +60,8 @@ class Scanner:
         self._state = ScanState(formats, counts or ReplyCounts())
         self._calls = CallReader(tools, self._state)
         self._text = TextReader(tools, rules, self._state)
-        self.cut_in_header = False
-        """Whether the text has ended in the header of a call, after its marker, or in a call that
-        was held."""
+        self.cut = False
+        """Whether the text has ended within a call, or in its header after the marker."""
 
     # Its state
 
@@ -95,12 +94,8 @@ class Scanner:
 
     @property
     def held_call(self) -> list[str]:
-        """The text that is held back besides what is `undecided`, in pieces: that of a call that
-        has no name yet, or of one that is given when it is whole."""
-        calls = self._calls
-        if (held := calls.held) is not None:
-            return held.raw
-        return calls.namer.held if calls.candidate is None else []
+        """The text of a call that is held until it is whole, in pieces; it is not `undecided`."""
+        return self._calls.held.raw if self._calls.held else []
 
     # Text in, events out
 
@@ -120,25 +115,21 @@ class Scanner:
         return self._state.take()
 
     def take_more(self, text: str) -> str | None:
-        """Take `text` if it only continues the text, or the arguments of the open call, and `feed`
-        would give all of it at once: return that, which is nothing if the call is held.  Else
-        nothing is taken."""
+        """Take `text` if it only continues the text, and `feed` would give all of it at once, or
+        the call that is held: return what is given.  Else nothing is taken."""
         calls, outside, held = self._calls, self._text, self._calls.held
-        waits = calls.candidate or outside.buffer or outside.fresh or outside.channel
         if (parser := calls.parser) is not None:
-            if calls.certain is None and (held is None or held.size > HELD_LIMIT):
+            if held is None or held.size > HELD_LIMIT or not parser.take_more(text):
                 return None
-            taken = parser.take_more(text)
-            if taken is not None and held is not None:
-                held.add(text)
-        elif waits or len(text) > _STEP or self._state.formats.may_begin_in(text):
-            return None
-        else:
-            self._state.read(text)
-            taken = text
-        if taken is not None:
+            held.add(text)
             self._state.fed += len(text)
-        return taken
+            return ""
+        waits = calls.candidate or outside.buffer or outside.fresh or outside.channel
+        if waits or len(text) > _STEP or self._state.formats.may_begin_in(text):
+            return None
+        self._state.read(text)
+        self._state.fed += len(text)
+        return text
 
     def passed(self, text: str) -> None:
         """`text` passed without being fed: it has no marker, nor part of one."""
@@ -183,35 +174,35 @@ class Scanner:
         self._end_text(whole=whole)
         while (parser := self._calls.parser) is not None:
             lone = self._calls.candidate is not None and not parser.rest.strip()
-            self.cut_in_header = parser.in_header and not lone
+            self.cut = parser.in_header and not lone
             parser.end(whole=whole)
             self._run()
             if self._calls.damaged is not None:
-                self.cut_in_header = self._calls.damaged.cut
+                self.cut = self._calls.damaged.cut
             self._end_quoted(whole=whole)
         self._calls.commit()
         self._text.end()
         return self._state.take()
 
+    def release(self) -> list[ScanEvent]:
+        """Repair ends here: what is held is text."""
+        return self.close(whole=False)
+
     def abandon(self) -> list[ScanEvent]:
-        """The reply broke off: what may be text is, and a call that is open stays so.  After a
-        call half a marker is no text: kimi-cli runs a call once something follows it, and asks
-        again."""
-        calls = self._calls
-        if calls.candidate is not None:
-            self._refuse(calls.candidate, "in a reply that broke off")
-        elif calls.parser is not None:
-            self._leave_section(calls.run())
-        if calls.parser is not None:
-            # Its frames were sent: it precedes all that is there.
-            if held := "".join(self.held_call):
-                self._state.add(Text(held, -len(held) - 1, self._state.called))
-            self._text.buffer = calls.parser.rest
+        """The reply broke off: what is held of a call, or of its marker, is not given, as clients
+        keep the text of a turn and send it with the next request.  After a call nothing else is,
+        either: kimi-cli runs a call once something follows it, and asks again."""
+        calls, text, formats = self._calls, self._text, self._state.formats
+        if calls.candidate is not None or calls.parser is not None:
             calls.forget()
-        if self._text.buffer and self._state.called:
-            self._text.buffer = ""
+            text.buffer = ""
+            self._state.add(Dropped("unfinished call"))
+        marker, half = formats.find(text.buffer), formats.unfinished(text.buffer)
+        certain = marker.start if marker else len(text.buffer) - (half if half > 2 else 0)
+        text.release(0 if self._state.called else certain)
+        if text.buffer:
+            text.buffer = ""
             self._state.add(Dropped("unfinished marker"))
-        self._text.release(len(self._text.buffer))
         return self._state.take()
 
     # Transitions
@@ -298,7 +289,7 @@ class Scanner:
         is decided now."""
         calls = self._calls
         while (candidate := calls.candidate) is not None and candidate.is_quotation:
-            rest = calls.parser.rest if calls.parser else self._text.buffer
+            rest = calls.parser.unread if calls.parser else self._text.buffer
             if calls.end_quotation(candidate, rest, rest, ended=True):
                 self._refuse(candidate, QUOTED)
             self._run()

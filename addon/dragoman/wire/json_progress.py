@@ -75,14 +75,6 @@ class JsonProgress:
         after_key = self._expect == _VALUE and bool(self._stack)
         return after_key or self._expect in (_FIRST_KEY, _COLON)
 
-    def copy(self) -> JsonProgress:
-        other = JsonProgress()
-        other.complete, other.broken = self.complete, self.broken
-        other.in_string, other.escaped = self.in_string, self.escaped
-        other._expect = self._expect
-        other._stack = bytearray(self._stack)
-        return other
-
     def follow(self, text: str, start: int, end: int) -> int:
         """Read ``text[start:end]``; returns where reading stopped: at `end`, after the character
         that completed the value, or at the one that broke it."""

@@ -28,8 +28,8 @@ class SameFrames:
     head: bytes
     middle: bytes
     tail: bytes
-    replaced_for: int = -1
-    """What the frames are replaced for, as their owner numbers it; -1: nothing is known."""
+    replaced: bool = False
+    """Whether it is known what replaces such frames."""
     _around: tuple[bytes, bytes] = b"", b""
     """Around the text of the frame that replaces one."""
 
@@ -73,10 +73,10 @@ class SameFrames:
             return ""
         return text if end == len(string) else ""
 
-    def replace(self, new: Frame, text: str, what: int) -> None:
+    def replace(self, new: Frame, text: str) -> None:
         """The frame `new`, with another `text`, replaces such frames."""
         pieces = new.raw.split(quoted(text))
-        self.replaced_for = what if len(pieces) == 2 else -1
+        self.replaced = len(pieces) == 2
         self._around = pieces[0], pieces[-1]
 
     def replacement(self, text: str) -> Frame:

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.events import Arguments, CallEnd, CallStart, Dropped, ScanEvent, Text
+from dragoman.repair.events import Call, Dropped, ScanEvent, Text
 from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.formats.protocol import LeakFormat
 from tests.repair.formats.turns import cuts_of, events_of, repaired
@@ -76,19 +76,13 @@ def client_of(leak: LeakFormat, deltas: list[dict[str, Any]]) -> Read:
 
 def meant(events: list[ScanEvent]) -> tuple[str, Calls]:
     """The text, and the calls."""
-    texts, calls, arguments = "", [], ""
+    texts, calls = "", []
     for event in events:
         match event:
             case Text(text=text):
                 texts += text
-            case CallStart(name=name):
-                calls.append((name, {}))
-                arguments = ""
-            case Arguments(text=text):
-                arguments += text
-            case CallEnd(valid=valid):
-                assert valid
-                calls[-1] = (calls[-1][0], json.loads(arguments or "{}"))
+            case Call(name=name, arguments=arguments):
+                calls.append((name, json.loads(arguments)))
     return texts, calls
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.repair.events import CallStart, LeftAsText, ScanEvent
+from dragoman.repair.events import Call, LeftAsText, ScanEvent
 from dragoman.repair.formats import AUTO, NAMES
 from tests.repair.formats.turns import DECLARED, gist, scanned, streamed
 from tests.repair.streams import scanner_of
@@ -147,38 +147,23 @@ def test_where_only_what_follows_tells_a_quoted_call_is_text_and_a_leaked_one_a_
             assert got.strip() == template.replace("{}", MEANT).strip(), shape
 
 
-@pytest.mark.parametrize("name", JSON)
-def test_where_nothing_may_quote_a_call_with_json_it_begins_before_its_end_has_come(
-    name: str,
-) -> None:
-    call = by_lines(name)
-    for shape, before in NOT_OPEN.items():
-        if shape == "an indented first line" and "\n" not in call:
-            continue
-        text = before + call[:-2]
-        scanner = scanner_of(DECLARED, "declared", ALL)
-        events = [event for character in text for event in scanner.feed(character)]
-        assert any(isinstance(event, CallStart) for event in events), shape
-
-
 def test_a_text_between_the_calls_of_a_quoted_section_leaves_it_quoted() -> None:
     call = CALLS["kimi_k2"].replace("¦<|tool_call_begin", " ...\n<|tool_call_begin")
     text = f"<pre>\n{call.replace('¦', '')}\n</pre>"
     assert [gist(at_cuts(text, size)) for size in (len(text), 1, 5)] == [text] * 3
 
 
-@pytest.mark.parametrize("name", [*TAGGED, *BRACKETED])
-def test_a_call_that_is_held_leaves_when_it_is_whole_and_is_text_where_a_reply_breaks_off(
-    name: str,
-) -> None:
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_leaves_when_it_is_whole_and_is_nothing_where_a_reply_breaks_off(name: str) -> None:
     call = CALLS[name].replace("¦", "")
     for end in range(1, len(call)):
         scanner = scanner_of(DECLARED, "declared", ALL)
         events = scanner.feed(call[:end])
-        if not any(isinstance(event, CallStart) for event in events):
-            assert gist(events + scanner.abandon()) == call[:end]
-            continue
-        assert gist(events) == MEANT.replace(": ", ":"), call[:end]
+        said = gist(events + scanner.abandon()).replace(": ", ":")
+        if not any(isinstance(event, Call) for event in events):
+            assert call.startswith(said) and len(said) < 3, call[:end]
+        else:
+            assert said == MEANT.replace(": ", ":"), call[:end]
 
 
 @pytest.mark.parametrize("text", ["<tool_call>bash", "<tool_call>{", "<function=bash>"])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dragoman.repair.events import CallStart, LeftAsText
+from dragoman.repair.events import Call, LeftAsText
 from dragoman.repair.formats import ALL, FormatChoice
 from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.formats.bracketed_values import MAX_TOKENS
@@ -213,7 +213,7 @@ def test_a_long_string_in_many_pieces_costs_what_its_length_costs(head: str, quo
             events += scanner.feed(line)
     tail = {"<": "}<tool_call|>", "[": "}}"}[head[0]] if BEGIN not in head else ")]"
     events += [*scanner.feed(quote + tail), *scanner.close()]
-    assert [each.name for each in events if isinstance(each, CallStart)] == ["bash"]
+    assert [each.name for each in events if isinstance(each, Call)] == ["bash"]
 
 
 @pytest.mark.parametrize(
@@ -236,7 +236,7 @@ def test_the_brackets_and_values_of_a_call_have_a_bound(
     events = events_of(pieces, formats("lfm2"))
     left = [each for each in events if isinstance(each, LeftAsText)]
     assert [why in f"{each.what} {each.why}" for each in left] == [True] * bool(why)
-    assert any(isinstance(each, CallStart) for each in events) == (not why)
+    assert any(isinstance(each, Call) for each in events) == (not why)
 
 
 def gemma(value: Any) -> str:

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.repair.events import Arguments, LeftAsText, Text
+from dragoman.repair.events import Call, LeftAsText, Text
 from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.formats.enclosed_json import HERMES
 from dragoman.repair.formats.glm import GLM
-from dragoman.repair.formats.json_arguments import MAX_QUOTED
 from dragoman.repair.formats.mistral import MISTRAL
 from dragoman.repair.formats.qwen import QWEN
 from tests.repair.formats.turns import (
@@ -57,8 +56,8 @@ TABLE = {
         r'<tool_call>{"name": "bash", "arguments": "{\"command\": \"a\nb\"}"}',
         r'[bash {"command": "a\nb"}]',
     ),
-    "no arguments": ('<tool_call>{"name": "finish"}</tool_call>', "[finish ]"),
-    "null": ('<tool_call>{"name": "finish", "arguments": null}</tool_call>', "[finish ]"),
+    "no arguments": ('<tool_call>{"name": "finish"}</tool_call>', "[finish {}]"),
+    "null": ('<tool_call>{"name": "finish", "arguments": null}</tool_call>', "[finish {}]"),
     "no closing tag": (f"<tool_call>\n{OBJECT}\n<tool_call>\n{OBJECT}", MEANT * 2),
     "no closing tag, text": (f"<tool_call>\n{OBJECT}\nDone.", f"{MEANT}\nDone."),
     "a brace too few, args": (
@@ -66,14 +65,14 @@ TABLE = {
         f"{MEANT}.",
     ),
     "cut off in args": (f'<tool_call>{{"name": "bash", "args": {LS}', "="),
-    "cut off before arguments": ('<tool_call>{"name": "bash", "arguments": {', "[bash …]"),
+    "cut off before arguments": ('<tool_call>{"name": "bash", "arguments": {', "="),
     "quoted tags": (
         f'<tool_call>{{"name": "bash", "arguments": {QUOTED}}}</tool_call>',
         f"[bash {QUOTED}]",
     ),
-    "ended by its tag": (f"<tool_call>{OBJECT[:-4]}</tool_call>.", '[bash {"command": "l?].'),
-    "cut off": (f"<tool_call>{OBJECT[:-6]}", '[bash {"command": …]'),
-    "cut off after the name": ('<tool_call>{"name": "bash", "argu', "[bash …]"),
+    "ended by its tag": (f"<tool_call>{OBJECT[:-4]}</tool_call>.", "="),
+    "cut off": (f"<tool_call>{OBJECT[:-6]}", "="),
+    "cut off after the name": ('<tool_call>{"name": "bash", "argu', "="),
     "cut off before it": ('<tool_call>{"name": "ba', "="),
     "in code": (f"`<tool_call>` and\n```\n<tool_call>{OBJECT}</tool_call>\n```\n", "="),
     "in prose": ("Between <tool_call> and </tool_call> stands an object {}.", "="),
@@ -102,9 +101,9 @@ BODIES = {
         MEANT,
     ),
     "in doubled braces": ('{{"name": "bash", "args": {"command": "ls"}}}', MEANT),
-    "nothing in it": ('{"name": "finish", "type": "function", "args": null}', "[finish ]"),
-    "an empty string": ('{"name": "finish", "arguments": ""}', "[finish ]"),
-    "an empty list": ('{"name": "finish", "arguments": []}', "[finish ]"),
+    "nothing in it": ('{"name": "finish", "type": "function", "args": null}', "[finish {}]"),
+    "an empty string": ('{"name": "finish", "arguments": ""}', "[finish {}]"),
+    "an empty list": ('{"name": "finish", "arguments": []}', "[finish {}]"),
     "a name that is an argument": ('{"name": "note", "input": "x"}', '[note {"input":"x"}]'),
     "no such argument": ('{"name": "bash", "path": "/tmp"}', "="),
     "no such argument, beside one": ('{"name": "bash", "command": "ls", "path": "/tmp"}', "="),
@@ -135,7 +134,7 @@ def test_no_argument_that_was_written_is_lost(shape: str, body: str, wanted: str
 def test_an_earlier_call_is_one_though_the_next_is_damaged() -> None:
     damaged = '{"name": "bash", "path": "/tmp"}]'
     text = f"<tool_call>[{OBJECT}, {damaged}</tool_call>"
-    assert read_at_any_cut(text, HERMES) == f"{MEANT}}}, {damaged}"
+    assert read_at_any_cut(text, HERMES) == f"{MEANT} {damaged}</tool_call>"
 
 
 def test_a_damaged_call_is_recorded() -> None:
@@ -144,31 +143,21 @@ def test_a_damaged_call_is_recorded() -> None:
     assert any(isinstance(each, LeftAsText) and "damaged" in each.what for each in events)
 
 
-def test_arguments_leave_as_they_arrive_where_they_are_certain() -> None:
-    for begin in (
-        '{"name": "bash", "arguments": {"',
-        '{"id": 1, "name": "bash", "parameters": "{\\"',
-    ):
-        scanner = scanner_of(DECLARED, "declared", ActiveFormats([HERMES]))
-        events = scanner.feed("<tool_call>" + begin + "comm")
-        assert isinstance(events[-1], Arguments)
-
-
 @pytest.mark.parametrize(("text", "wanted"), TABLE.values(), ids=list(TABLE))
 def test_what_a_text_says_however_it_is_cut(text: str, wanted: str) -> None:
     assert read_at_any_cut(text, GLM, HERMES, QWEN) == (text if wanted == "=" else wanted)
 
 
 @pytest.mark.parametrize("size", [7, 1000, 10**6])
-@pytest.mark.parametrize("count", [MAX_QUOTED - 1, MAX_QUOTED + 1, 3 * MAX_QUOTED])
+@pytest.mark.parametrize("count", [3, 6000])
 def test_very_many_tags_in_a_value_are_the_value(size: int, count: int) -> None:
     value = 'say \\"</tool_call>\\" ' * count + "\\\\"
     call = f'<tool_call>{{"name": "bash", "arguments": {{"command": "{value}"}}}}</tool_call> Done.'
     scanner = scanner_of(DECLARED, "declared", ActiveFormats((HERMES,)))
     events = [e for at in range(0, len(call), size) for e in scanner.feed(call[at : at + size])]
     events += scanner.close()
-    arguments = "".join(event.text for event in events if isinstance(event, Arguments))
-    assert arguments == f'{{"command": "{value}"}}'
+    (call_,) = [event for event in events if isinstance(event, Call)]
+    assert call_.arguments == f'{{"command": "{value}"}}'
     assert "".join(event.text for event in events if isinstance(event, Text)) == " Done."
 
 

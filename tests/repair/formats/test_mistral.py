@@ -34,7 +34,7 @@ TABLE = {
     "a quoted marker": ('[TOOL_CALLS]bash[ARGS]{"command": "[TOOL_CALLS]"}', None),
     "ended by the next": (
         f'[TOOL_CALLS]bash[ARGS]{{"command": "l[TOOL_CALLS]bash[ARGS]{LS}',
-        f'[bash {{"command": "l?]{MEANT}',
+        "=",
     ),
     "without its token": (f"bash[ARGS]{LS}", MEANT),
     "several without it": (
@@ -46,7 +46,7 @@ TABLE = {
     "without it, in a line": (f"I call bash[ARGS]{LS}", "="),
     "its arguments' token in prose": ("bash[ARGS] is how [ARGS] stands: bash[ARGS]x", "="),
     "in a string": (r'[TOOL_CALLS]bash[ARGS]"{\"command\":\"ls\"}"', MEANT),
-    "cut off": ('[TOOL_CALLS]bash[ARGS]{"command": "l', '[bash {"command": "l…]'),
+    "cut off": ('[TOOL_CALLS]bash[ARGS]{"command": "l', "="),
     "in code": (f"`[TOOL_CALLS]` and\n```\n[TOOL_CALLS][{OBJECT}]\n```\n", "="),
     "in prose": ("The token [TOOL_CALLS] begins a list [1] of {calls}.", "="),
     "undeclared": (f"[TOOL_CALLS]rm[ARGS]{LS} [TOOL_CALLS][{OBJECT.replace('bash', 'rm')}]", "="),

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.events import Arguments, CallEnd, CallStart, LeftAsText, ScanEvent, Text
+from dragoman.repair.events import Call, LeftAsText, ScanEvent, Text
 from dragoman.repair.formats import AUTO
 from dragoman.repair.formats.glm import TABLE
 from dragoman.repair.formats.tagged_call import read_call
@@ -142,16 +142,13 @@ def events(text: str, size: int = 0) -> list[ScanEvent]:
 
 def meant(text: str, size: int = 0) -> tuple[str, list[tuple[str, Any]]]:
     """The text and the calls that are read."""
-    rest, calls, arguments = "", [], []
+    rest, calls = "", []
     for event in events(text, size):
         if isinstance(event, Text):
             rest += event.text
-        elif isinstance(event, CallStart):
-            calls.append(event.name)
-            arguments.append("")
-        elif isinstance(event, Arguments) and event.text:
-            arguments[-1] += event.text
-    return rest, [(name, json.loads(a)) for name, a in zip(calls, arguments, strict=True)]
+        elif isinstance(event, Call):
+            calls.append((event.name, json.loads(event.arguments)))
+    return rest, calls
 
 
 def damages(tag: str, dice: random.Random) -> list[str]:
@@ -391,7 +388,7 @@ def test_a_call_leaves_at_its_end_however_many_its_value_quotes(name: str) -> No
     arguments = {"path": "a", "content": f"So:\n{quoted}."}
     scanner = scanner_of(DeclaredTools.of_request(REQUEST), "declared", FORMATS)
     events = scanner.feed(text_of(WRITERS[name]("write_file", arguments, "\n")))
-    assert [event.valid for event in events if isinstance(event, CallEnd)] == [True]
+    assert [event.name for event in events if isinstance(event, Call)] == ["write_file"]
 
 
 def test_a_damaged_call_is_recorded_as_one() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dragoman.notes import Evidence
 from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.events import Arguments, CallEnd, CallStart, ScanEvent, Text
+from dragoman.repair.events import Call, ScanEvent, Text
 from dragoman.repair.formats import FormatChoice
 from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.formats.protocol import LeakFormat
@@ -35,19 +35,16 @@ DECLARED = DeclaredTools.of_request(REQUEST)
 
 
 def gist(events: list[ScanEvent]) -> str:
-    """Text as it is, thoughts as ``«…»``, a call as ``[name arguments]``, one that was cut off
-    as ``[name arguments…]``."""
+    """Text as it is, thoughts as ``«…»``, a call as ``[name arguments]``."""
     out = ""
     for event in events:
         match event:
             case Text(text=text, kind="reasoning"):
                 out += f"«{text}»"
-            case Text(text=text) | Arguments(text=text):
+            case Text(text=text):
                 out += text
-            case CallStart(name=name):
-                out += f"[{name} "
-            case CallEnd(valid=valid, cut=cut):
-                out += ("" if valid else "…" if cut else "?") + "]"
+            case Call(name=name, arguments=arguments):
+                out += f"[{name} {arguments}]"
             case _:
                 pass
     return out.replace("»«", "")
@@ -73,7 +70,7 @@ def events_of(
     events: list[ScanEvent] = []
     for piece in pieces:
         if (given := scanner.take_more(piece)) is not None:
-            events.append(Arguments(given) if scanner.in_call else Text(given))
+            events += [Text(given)] if given else []
         else:
             events += scanner.feed(piece)
     return events + scanner.close(whole=whole)

@@ -14,11 +14,11 @@ from ...messages import names as api
 from ...messages.event_writer import MessageWriter
 from ...messages.names import TextKind
 from ...notes import Evidence
-from ...repair.call_builder import note_end
+from ...repair.call_builder import note_call
 from ...repair.declared_tools import DeclaredTools
-from ...repair.events import CallEnd, CallEvent, CallStart, Dropped, ScanEvent, Text
+from ...repair.events import Call, Dropped, ScanEvent, Text
 from ...repair.policy import Policy, note_piece
-from ...repair.repeated_calls import ComparedCall, Leaked, RepeatedCalls
+from ...repair.repeated_calls import ComparedCall, RepeatedCalls
 from ...responses.host_reader import HostText, ItemAdded, ItemDone, OtherEvent, Said, TextDelta
 from ...wire.chat_end import is_whole
 from ...wire.json_codec import Json, dumps, string
@@ -102,7 +102,7 @@ class ClientMessage:
         if block.get("type") == api.CALL:
             self._native = self._calls.begin(string(block.get("name")), leaked=False)
 
-    def _follow(self, said: Said) -> Sequence[Leaked | OfHost]:
+    def _follow(self, said: Said) -> Sequence[Call | OfHost]:
         """Keep what a block of a call says; what of calls leaves now."""
         native, is_end = self._native, isinstance(said, ItemDone)
         if native.ended:
@@ -162,10 +162,10 @@ class ClientMessage:
         self._writer.begin(self._block)
         self._at = self._writer.index
 
-    def _let_out(self, pieces: Sequence[Leaked | OfHost]) -> None:
+    def _let_out(self, pieces: Sequence[Call | OfHost]) -> None:
         for piece in pieces:
-            if isinstance(piece, tuple):
-                self._write_call(*piece)
+            if isinstance(piece, Call):
+                self._write_call(piece)
             else:
                 self._write_block(piece)
 
@@ -180,14 +180,14 @@ class ClientMessage:
                 self._write_text(kinds.get(piece.kind, own), piece.text)
                 continue
             self._same = False
-            if isinstance(piece, CallEvent):
+            if isinstance(piece, Call):
                 self._let_out(self._calls.leaked(piece))
             elif isinstance(piece, Dropped):
                 note_piece(self._evidence, piece)
 
-    def end_text(self, *, in_header: bool) -> None:
-        """A text has ended, maybe in a call's header."""
-        self._cut = self._cut or in_header
+    def end_text(self, *, cut: bool) -> None:
+        """A text has ended; `cut`: within a call."""
+        self._cut = self._cut or cut
 
     def _write_text(self, kind: TextKind, text: str) -> None:
         if self._writer.kind != kind:
@@ -200,18 +200,14 @@ class ClientMessage:
                 self._open()
         self._writer.text(kind, text)
 
-    def _write_call(self, call: ComparedCall, event: CallEvent) -> None:
-        if isinstance(event, CallStart):
-            self._evidence.call(event.name, event.format, event.form)
-            call_id = next(made for made in self._ids if made not in self._tools.called)
-            self._writer.begin({"type": api.CALL, "id": call_id, "name": event.name})
-            self._blank = ""
-        elif isinstance(event, CallEnd):
-            self._cut = self._cut or event.cuts_call
-            note_end(self._evidence, self._tools, call, event)
-            self._writer.stop(cut=event.cuts_call)
-        else:
-            self._writer.arguments(event.text)
+    def _write_call(self, call: Call) -> None:
+        note_call(self._evidence, self._tools, call)
+        call_id = next(made for made in self._ids if made not in self._tools.called)
+        self._writer.begin({"type": api.CALL, "id": call_id, "name": call.name})
+        for piece in call.pieces:
+            self._writer.arguments(piece)
+        self._writer.stop()
+        self._blank = ""
 
 
 def _is_signature(event: Json) -> bool:

@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ...notes import Evidence
-from ...repair.call_builder import MAX_CHECKED
-from ...repair.events import CallEnd, CallEvent, CallStart, Dropped, ScanEvent, Text
+from ...repair.call_builder import note_call
+from ...repair.events import Call as LeakedCall
+from ...repair.events import Dropped, ScanEvent, Text
 from ...repair.policy import note_piece
-from ...repair.repeated_calls import ComparedCall, Leaked, RepeatedCalls
+from ...repair.repeated_calls import ComparedCall, RepeatedCalls
 from ...reply.turn_context import Tool
 from ...responses.host_reader import (
     ANNOTATION,
@@ -72,8 +73,6 @@ class LeakedResponse:
         """Items with a leaked call."""
         self._open: tuple[HostText, StreamedPart] | None = None
         """The text for which the open item is written, if that is one of text, and as what."""
-        self._emitter: CallEmitter | None = None
-        """Writes the open call."""
         self._cut = False
         """Whether a call was cut off."""
         self._repeated = RepeatedCalls[OfHost](evidence)
@@ -142,8 +141,9 @@ class LeakedResponse:
                 kind = piece.kind or own
                 part = text.part if kind == own else _OF_KIND[kind]
                 self._write_text(text, part, piece.text, logprobs)
-            elif isinstance(piece, CallEvent):
-                self._add_leaked(piece, text.index)
+            elif isinstance(piece, LeakedCall):
+                self._leaked_in.add(text.index)
+                self._let_out(self._repeated.leaked(piece, self._tool_name(piece.name)))
             elif isinstance(piece, Dropped):
                 note_piece(self._evidence, piece)
 
@@ -164,11 +164,9 @@ class LeakedResponse:
             self._open = text, part
         self._writer.more_text(delta, logprobs)
 
-    def end_text(self, *, in_header: bool) -> None:
-        """A text has ended, maybe in a call's header: a call that has no end stays open."""
-        self._cut = self._cut or in_header
-        if self._emitter is not None:
-            self._end_call(cut=True)
+    def end_text(self, *, cut: bool) -> None:
+        """A text has ended; `cut`: within a call."""
+        self._cut = self._cut or cut
 
     def _is_open(self, index: int | None) -> bool:
         """Whether the open item is written for a text of this item."""
@@ -180,24 +178,12 @@ class LeakedResponse:
 
     # Leaked calls
 
-    def _add_leaked(self, event: CallEvent, index: int) -> None:
-        """A piece of a leaked call: it leaves, unless the call may be one of the host's."""
-        self._leaked_in.add(index)
-        self._cut |= isinstance(event, CallEnd) and event.cuts_call
-        name = self._tool_name(event.name) if isinstance(event, CallStart) else ""
-        self._let_out(self._repeated.leaked(event, name))
-
-    def _let_out(self, pieces: Iterable[Leaked | OfHost]) -> None:
+    def _let_out(self, pieces: Iterable[LeakedCall | OfHost]) -> None:
         for piece in pieces:
-            if not isinstance(piece, tuple):
-                self._copy(piece)
-            elif isinstance(event := piece[1], CallStart):
-                self._start_call(event)
-            elif isinstance(event, CallEnd):
-                self._end_call(cut=event.cuts_call)
+            if isinstance(piece, LeakedCall):
+                self._write_call(piece)
             else:
-                assert self._emitter is not None
-                self._emitter.add(event.text)
+                self._copy(piece)
 
     def _tool_name(self, name: str, namespace: object = None) -> str:
         """The name by which a called tool is compared."""
@@ -206,20 +192,15 @@ class LeakedResponse:
             name, namespace = tool.name, tool.namespace
         return f"{namespace}.{name}" if namespace else name
 
-    def _start_call(self, start: CallStart) -> None:
-        self._evidence.call(start.name, start.format, start.form)
+    def _write_call(self, leaked: LeakedCall) -> None:
+        note_call(self._evidence, self._tools.declared, leaked)
         self._close()
-        tool = self._tools.names.find(start.name) or Tool("function", start.name)
-        self._emitter = CallEmitter(Call(id=start.call_id, name=start.name), tool, self._writer)
-
-    def _end_call(self, *, cut: bool) -> None:
-        assert self._emitter is not None
-        self._cut, call = self._cut or cut, self._emitter.call
-        if not cut and len(call.arguments) <= MAX_CHECKED:
-            refused = self._tools.declared.refuses(call.name, call.arguments.strip())
-            self._evidence.refused_calls += refused
-        self._emitter.end(self._evidence, cut=cut)
-        self._emitter = None
+        tool = self._tools.names.find(leaked.name) or Tool("function", leaked.name)
+        call = Call(id=leaked.call_id, name=leaked.name)
+        emitter = CallEmitter(call, tool, self._writer)
+        for piece in leaked.pieces:
+            emitter.add(piece)
+        emitter.end(self._evidence, cut=False)
 
     # What else the host says
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from ...notes import Evidence
 from ...repair.call_rule import rules_for
 from ...repair.declared_tools import DeclaredTools
-from ...repair.events import Arguments, LeftAsText, ScanEvent, SectionStart, Text
+from ...repair.events import LeftAsText, ScanEvent, SectionStart, Text
 from ...repair.formats.active import ActiveFormats
 from ...repair.formats.json_alone import JSON_ALONE
 from ...repair.policy import Policy, note_piece
@@ -155,14 +155,14 @@ class NativeRepair(RepairStage, ABC):
                 self._take_over(held.text, [])
             else:
                 self._evidence.note("gave up repair", "too much to hold back")
-                self._end_all(Scanner.abandon)
+                self._end_all(Scanner.release)
                 self._close = Scanner.end_before_more
         return self._give_up() if self._kept > MAX_WAITING_BYTES else self._leave()
 
     def _give_up(self) -> list[Frame]:
         """The rest passes as it comes, or after a change the reply ends with an error."""
         self._evidence.note("gave up repair", "a reply that is too long")
-        self._end_all(Scanner.abandon)
+        self._end_all(Scanner.release)
         out = self._leave(last=True)
         self._gave_up, self._client = True, None
         return [*out, self.error("The reply is too long.")] if self._changed else out
@@ -180,9 +180,7 @@ class NativeRepair(RepairStage, ABC):
         return self._leave(last=True)
 
     def break_off(self) -> list[Frame]:
-        """The upstream broke off: what is held is text."""
-        if not self._changed:
-            return [self._pass(waiting) for waiting in self._waiting]
+        """The upstream broke off: what is certain."""
         self._end_all(Scanner.abandon)
         return self._leave(last=True)
 
@@ -270,7 +268,7 @@ class NativeRepair(RepairStage, ABC):
             scanner.passed(text.text[: text.size - len(delta)])
         scanner = scanned.scanner
         self._scanned += len(delta)
-        in_call, taken = scanner.in_call, scanner.take_more(delta)
+        taken = scanner.take_more(delta)
         if self._client is None:
             if taken and alone and len(self._waiting) == 1:  # it is text, and leaves now
                 self._certain = self._scanned
@@ -281,7 +279,7 @@ class NativeRepair(RepairStage, ABC):
             pieces = scanner.feed(delta)
         else:
             start = scanner.fed - len(taken)
-            pieces = [Arguments(taken) if in_call else Text(taken, start)] if taken else []
+            pieces = [Text(taken, start)] if taken else []
         self._undecided = None if scanner.between else scanned
         self._add_pieces(scanned, pieces, () if taken is None else said.logprobs)
 
@@ -308,9 +306,13 @@ class NativeRepair(RepairStage, ABC):
         scanned = self._texts.pop(index, None)
         if scanned is not None:
             self._undecided = None if self._undecided is scanned else self._undecided
-            self._add_pieces(scanned, end(scanned.scanner))
+            held = bool(scanned.scanner.held_call)
+            pieces = end(scanned.scanner)
+            if held and scanned.scanner.cut and self._client is None:  # so why it ends changes
+                self._take_over(scanned.text, [])
+            self._add_pieces(scanned, pieces)
             if self._client is not None:
-                self._client.end_text(in_header=scanned.scanner.cut_in_header)
+                self._client.end_text(cut=scanned.scanner.cut)
 
     def _end_all(self, end: End) -> None:
         """End all texts, and read what was deferred."""

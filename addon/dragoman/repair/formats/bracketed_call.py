@@ -24,10 +24,6 @@ class BracketedParser(LeakParser):
         super().__init__(match, header, start, tools)
         self._closers = self.closers
 
-    @property
-    def holds(self) -> bool:
-        return self._arguments is not None
-
     def _begin(self, found: re.Match[str]) -> bool:
         name = found["name"]
         if not self._tools.find(name):  # Gemma may put its server before it

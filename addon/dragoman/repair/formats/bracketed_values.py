@@ -12,7 +12,7 @@ import re
 
 from ...wire.json_codec import MAX_NESTING, dumps
 from ..declared_tools import DeclaredTools
-from ..events import Arguments, CallEnd, Damaged
+from ..events import Damaged, Whole
 from .protocol import CallArguments
 from .value_types import PYTHON, json_string, property_of, read_json, type_of
 
@@ -73,11 +73,11 @@ class BracketedArguments(CallArguments):
     def complete(self) -> bool:
         return False
 
-    def take_more(self, text: str) -> str | None:
-        if not self._quote or self.rest or _IN_STRING.search(text):
-            return None
+    def take_more(self, text: str) -> bool:
+        if not self._quote or self.unread or _IN_STRING.search(text):
+            return False
         self._text.append(text)
-        return ""
+        return True
 
     def step(self) -> bool:
         text, at = self._buffer, self._at
@@ -97,8 +97,7 @@ class BracketedArguments(CallArguments):
                 if not self._depth:
                     self._read_up_to(at)
                     json = self._arguments("".join(self._text))
-                    self._events += [Arguments(json)] if json else []
-                    self._end(CallEnd(valid=True, cut=False) if json else Damaged(self._name))
+                    self._end(Whole([json]) if json else Damaged(self._name))
                     return True
         self._read_up_to(at)
         return False
@@ -111,7 +110,7 @@ class BracketedArguments(CallArguments):
         self._text.append(self._buffer[self._at : end])
         self._at = end
 
-    def _end(self, event: CallEnd | Damaged) -> None:
+    def _end(self, event: Whole | Damaged) -> None:
         self._events.append(event)
         self.over = True
 

@@ -15,24 +15,24 @@ from __future__ import annotations
 import re
 
 from ..events import Header
+from .json_arguments import CallEnds
 from .json_calls import JsonCallsParser
 from .marker_set import BLANKS, HeaderPattern, Part, marker_set, opening
 from .protocol import WORD, LeakFormat
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
+_CALLING = "[Calling tool:"
 
 
 class CallingToolParser(JsonCallsParser):
     """Reads one call, whose name precedes its arguments."""
 
-    markers = marker_set(("[Calling tool:",))
     closer = ")]"
+    ends = CallEnds(marker_set((")]",)), frozenset((")]",)))
     header = HeaderPattern.of((r"\s*+", rf"(?P<name>{WORD})", r"\s*+", r"\(", r"\s*+", r"(?=\{)"))
 
     def _begin(self, found: re.Match[str]) -> bool:
         return self._start_json(Header(found["name"]), found.end())
-
-    _read_after = JsonCallsParser._read_closer
 
 
 def _enclosed(name: str, begin: str, end: str, *member: Part, marked: bool = True) -> LeakFormat:
@@ -40,7 +40,7 @@ def _enclosed(name: str, begin: str, end: str, *member: Part, marked: bool = Tru
     beginning is a `member` of it.  `marked`: whether hosts send the last of them."""
 
     class Parser(JsonCallsParser):
-        markers = marker_set((begin, end))
+        ends = CallEnds(marker_set((begin, end)), frozenset((end,)))
         closer = end
         end_is_marked = marked
 
@@ -60,6 +60,4 @@ LFM2_JSON = _enclosed("lfm2", "<|tool_call_start|>", "<|tool_call_end|>", *_MEMB
 SEED = _enclosed("doubao", "<seed:tool_call>", "</seed:tool_call>", *_MEMBER)
 TOOLS = _enclosed("tools", "<tools>", "</tools>", *_MEMBER)
 MINIMAX_TEXT = _enclosed("minimax_text", "[TOOL_CALL]", "[/TOOL_CALL]", *_MEMBER)
-CALLING_TOOL = LeakFormat(
-    "calling_tool", ("[Calling tool:",), CallingToolParser.markers, CallingToolParser
-)
+CALLING_TOOL = LeakFormat("calling_tool", (_CALLING,), marker_set((_CALLING,)), CallingToolParser)

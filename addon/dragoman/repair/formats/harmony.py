@@ -22,7 +22,7 @@ import re
 
 from ..declared_tools import DeclaredTools
 from ..events import Dropped, Header
-from .json_arguments import JsonArguments
+from .json_arguments import CallEnds, JsonArguments
 from .marker_set import HEADER_LIMIT, HeaderPattern, begun, marker_set
 from .protocol import WORD, LeakFormat, LeakParser, MarkerMatch
 
@@ -69,6 +69,7 @@ _REPEATED = re.compile(
 _HALF_HEADER = re.compile(rf"\s*(?:<\||(?:{'|'.join(_CHANNELS)})\b)")
 """What is no text where it ends one after a call."""
 _NOT_BLANK = re.compile(r"\S")
+_ENDS = CallEnds(marker_set(_TOKENS))
 
 
 class HarmonyParser(LeakParser):
@@ -168,7 +169,7 @@ class HarmonyParser(LeakParser):
 
     def _begin_call(self, header: Header, at: int) -> bool:
         self._called, self._repeats = True, False
-        return self._start_call(header, JsonArguments(_MARKERS, _STRAYS), at)
+        return self._start_call(header, JsonArguments(header.name or "", _ENDS), at)
 
     def _read_thoughts(self) -> bool:
         over = _OVER.find(self._buffer, self._at)

@@ -76,10 +76,6 @@ class HeldCalls(LeakParser):
             self._begin_call(match.tool or "")
 
     @property
-    def holds(self) -> bool:
-        return self._arguments is not None
-
-    @property
     def in_call(self) -> bool:
         return self._arguments is not None or (self._in_head and self.in_header)
 

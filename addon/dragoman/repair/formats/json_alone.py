@@ -10,17 +10,19 @@ import re
 
 from ...wire.json_codec import Json, loads
 from ...wire.json_schema import TYPES
-from ..events import Arguments
 from ..schema import properties
+from .json_arguments import CallEnds
 from .json_calls import JsonCallsParser
 from .marker_set import BLANKS, MarkerPattern, marker_set, so_far, spelled
 from .protocol import LeakFormat, MarkerMatch
+from .value_types import Member
 
 _FENCE, _THOUGHT = "```", "</think>"
 _BEGIN = re.compile(r"\s*+(?=[\[{])")
 _FENCED = (r"(?<!`)", (_FENCE,), r"[a-z_]{0,16}+[ \t]{0,16}+", r"\r?+", r"\n")
 """A fence, the name of a language, and the end of its line."""
 _GIVEN = ("arguments", "parameters")
+_KNOWN = (*_GIVEN, "name", "type", "function", "id", "")
 _OF_A_SCHEMA = {"type", "properties", "required", "additionalProperties", "title", "description"}
 _OF_A_SCHEMA |= {"$schema", "$defs", "definitions", "strict"}
 """Members of the schema of a tool's arguments."""
@@ -30,39 +32,30 @@ class JsonAloneParser(JsonCallsParser):
     """Reads the objects of a text, or of a fence after its opening line."""
 
     end_is_marked = False
-    markers = marker_set((_FENCE,))
+    ends = CallEnds(marker_set((_FENCE,)))
     closer = _FENCE
 
-    def _read_name(self) -> bool:
-        decided = super()._read_name()
-        if self._name is None:
-            return decided
-        meant = self._tools.find(self._name) or ""
-        if meant.lower() != self._name.lower():
-            return self._refuse()
-        self._name = meant
-        return decided
+    def _is_no_call(self, keys: list[str], members: list[Member]) -> bool:
+        names = [each.value for each in members if each.key == "name"]
+        return not all(map(self._meant, names)) or not all(key in _KNOWN for key in keys)
 
-    def _read_value(self) -> bool:
-        known = (*_GIVEN, "type", "function", "id")
-        return super()._read_value() if self._key in known else self._refuse()
+    def _meant(self, name: object) -> str | None:
+        """The tool of this name, which may differ in case."""
+        tool = self._tools.find(name) if isinstance(name, str) else None
+        return tool if tool and tool.lower() == str(name).lower() else None
 
-    def _may_stream(self) -> bool:
-        return False
-
-    def _call(self) -> bool:
-        given = any(
-            each.key in _GIVEN and isinstance(each.value, (dict, str)) for each in self._members
-        )
-        if self._name is None or not (given and super()._call()):
-            return False
-        arguments = "".join(each.text for each in self._events if isinstance(each, Arguments))
-        if self._tools.refuses(self._name, arguments):
-            return False
-        members = loads(arguments) if arguments else {}
-        if not members or members.keys() & self._declared(self._name):
-            return True
-        return self._is_open(self._name) and not _is_schema(members)
+    def _arguments_of(self, found: list[Member], name: str) -> list[str] | None:
+        given = any(each.key in _GIVEN and isinstance(each.value, dict | str) for each in found)
+        known = all(each.key in _KNOWN for each in found)
+        if not (given and known and (tool := self._meant(name))):
+            return None
+        pieces = super()._arguments_of(found, tool)
+        if pieces is None or self._tools.refuses(tool, arguments := "".join(pieces)):
+            return None
+        members = loads(arguments)
+        if not members or members.keys() & self._declared(tool):
+            return pieces
+        return pieces if self._is_open(tool) and not _is_schema(members) else None
 
     def _is_open(self, name: str) -> bool:
         """Whether this tool means to take arguments that it does not list."""

@@ -2,12 +2,11 @@
 
 The members come in any order.  ``parameters`` are arguments, too, and some models write either as
 a JSON string.  The objects come one after the other or in a list; some models double their outer
-braces, or write ``{"type": "function", "function": {…}}`` as the API does.
+braces, leave the last one out, or write ``{"type": "function", "function": {…}}`` as the API does.
 
-Arguments leave as they arrive where it is certain that they are all: they have a member after the
-name, and no member before them may be an argument.  Else the end of the object decides
-(`_arguments_in`): models write ``args``, ``input`` or ``params``, or the arguments as members of
-the object, and that is a call only if the tool declares them; else it is damaged, that is text.
+An object is held until it is whole.  Models write ``args``, ``input`` or ``params``, or the
+arguments as members of the object, and that is a call only if the tool declares them; else it is
+damaged, that is text.
 """
 
 from __future__ import annotations
@@ -15,59 +14,41 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
-from typing import Any, NamedTuple
 
 from ...wire.json_codec import dumps
 from ...wire.json_progress import JsonProgress
 from ..declared_tools import DeclaredTools
-from ..events import CallEnd, Damaged, Dropped, Header
+from ..events import Damaged, Header, Whole
 from ..schema import properties
-from .json_arguments import BLANKS_IN_STRING, JsonArguments
-from .marker_set import HEADER_LIMIT, HeaderPattern, MarkerPattern
+from .json_arguments import CallEnds, HeldText, JsonArguments
+from .marker_set import HEADER_LIMIT, HeaderPattern
 from .protocol import WORD, LeakParser, MarkerMatch
-from .value_types import read_json
+from .value_types import Member, members_of, members_so_far, read_json
 
 OBJECT = (
     *(r"\s*+", r"(?P<list>\[\s*+)?+", r"\{", r"\s*+"),
     *(r"(?:(?P<double>\{)\s*+)?+", r"(?=[^\s{])"),
 )
 """With what a call begins."""
-_COMMA = (r"\s*+", r"(?:,\s*+)?+")
-_MEMBER = HeaderPattern.of(
-    (*_COMMA, r"(?P<end>\})"),
-    (*_COMMA, '"', r'(?P<key>[^"\\]{1,64}+)', '"', r"\s*+", ":", r"\s*+", r"(?=\S)"),
-)
-_NAME = HeaderPattern.of(('"', f"(?P<name>{WORD})", '"'))
+_LOOKED_AT = 4096
+"""Characters of an object in which each new one may show what it is."""
+_NAME = re.compile(rf'"name"\s*+:\s*+"({WORD})"')
 _NOT_BLANK = re.compile(r"\S")
 _SEMICOLON = re.compile(r"\s{0,64}+;\s{0,64}+")
 _BETWEEN = re.compile(rf"\s{{0,{HEADER_LIMIT - 1}}}(?P<what>[{{}}\],])")
 
-
 _ARGUMENTS = ("arguments", "parameters")
 _OTHER_WORDS = ("args", "input", "params")
 """What models write for these, if the tool has no argument of that name."""
-_OF_THE_API = ("id", "type", "index", "call_id", "tool_call_id")
+_OF_THE_API = ("id", "type", "index", "call_id", "tool_call_id", "name")
 """Members that are no arguments, if the tool has none of that name."""
-_STREAMS = HeaderPattern.of(
-    (r"\{", r"\s*+", '"'), ('"', BLANKS_IN_STRING, r"\{", BLANKS_IN_STRING, r"\\?+", '"')
-)
-"""How arguments begin that leave as they arrive: an object, or one in a JSON string."""
-
-
-class _Member(NamedTuple):
-    """A member of an object: its key, its value, and the JSON text of that."""
-
-    key: str
-    value: Any
-    text: str
 
 
 class JsonCallsParser(LeakParser):
     """Parses from where the first object, or their list, begins."""
 
     header = HeaderPattern.of(OBJECT)
-    markers: MarkerPattern
-    """A call that is not whole ends at one of these."""
+    ends: CallEnds
 
     def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
         super().__init__(match, header, start, tools)
@@ -76,189 +57,207 @@ class JsonCallsParser(LeakParser):
 
     def _begin_object(self) -> None:
         self._in_head, self._read = True, type(self)._read_header
-        self._name: str | None = None
-        self._members: list[_Member] = []
-        """Those that have been read, but for the name."""
-        self._key = ""
-        """That of the member whose value is read."""
-        self._value = JsonProgress()
-        self._pieces: list[str] = []
-        """The text of that value."""
+        self._json, self._text = JsonProgress(), HeldText()
+        self._is_looked_at = False
+        self._is_declared = False
+        """Whether it is known that the object names a declared tool."""
+        self._call: tuple[Header, list[str]] | None = None
+        """That of the object, once it is whole: what follows it decides whether it is one."""
 
     def _begin(self, found: re.Match[str]) -> bool:
         self._in_list = self._in_list or found["list"] is not None
         self._doubled = found["double"] is not None
-        self._at = found.end()
-        self._read = type(self)._read_member
+        self._at = self._buffer.rindex("{", 0, found.end())
+        self._read = type(self)._read_object
         return True
 
-    # The members of an object
+    @property
+    def holds(self) -> bool:
+        return self._arguments is not None or self._is_declared
 
-    def _read_member(self) -> bool:
-        found = _MEMBER.header_at(self._buffer, self._at)
-        if isinstance(found, bool):
-            return not found and self._end_unclosed()
-        self._at = found.end()
-        if found["end"]:
-            return self._end_object()
-        opens = self._buffer[self._at] == "{"
-        self._key = found["key"]
-        if self._key == "name" and self._name is None:
-            self._read = type(self)._read_name
-        elif self._key == "function" and opens and self._name is None:
-            self._doubled = True
-            self._at += 1
-        else:
-            self._value, self._pieces = JsonProgress(), []
-            self._read = type(self)._read_value
+    @property
+    def rest(self) -> str:
+        is_open = bool(self._text) and (self._in_head and not self._is_over)
+        return f"{self._text}{self.unread}" if is_open else super().rest
+
+    @property
+    def in_header(self) -> bool:
+        return self._in_head and self._call is None
+
+    @property
+    def whole(self) -> bool:
+        return self._call is not None or super().whole
+
+    def take_more(self, text: str) -> bool:
+        json = self._json
+        in_string = bool(self._text) and json.in_string and not (json.escaped or self.unread)
+        if self._arguments is not None or not in_string or '"' in text or "\\" in text:
+            return super().take_more(text)
+        self._text.add(text)
+        self._end += len(text)
         return True
 
-    def _read_name(self) -> bool:
-        found = _NAME.header_at(self._buffer, self._at)
-        if isinstance(found, bool):
-            return not found and self._refuse()
-        self._at = found.end()
-        self._name = found["name"]
-        self._read = type(self)._read_member
-        return True
+    # An object
 
-    def _read_value(self) -> bool:
-        if not self._pieces and self._may_stream():
-            streams = _STREAMS.header_at(self._buffer, self._at)
-            if isinstance(streams, re.Match):
-                return self._start_json(Header(self._name), self._at)
-            if streams:
-                return False
-        end = self._value.follow(self._buffer, self._at, len(self._buffer))
-        self._pieces.append(self._buffer[self._at : end])
-        self._at = end
-        if self._value.broken:
-            return self._damage() if self._in_head else self._end_object()
-        if not self._value.complete:
+    def _read_object(self) -> bool:
+        json, begin = self._json, self._at
+        self._at = json.follow(self._buffer, begin, len(self._buffer))
+        if self._at > begin:
+            self._text.add(self._buffer[begin : self._at])
+        if json.complete:
+            return self._end_object(str(self._text))
+        if json.broken:
+            return self._end_unclosed()
+        if self._is_declared or self._is_looked_at:
             return False
-        self._read = type(self)._read_member
-        if not self._in_head:
-            self._events.append(Dropped("member of a call"))
-            return True
-        read = read_json("".join(self._pieces))
-        self._members += [_Member(self._key, *read)] if read else []
-        return read is not None or self._damage()
+        self._is_looked_at = self._text.size >= _LOOKED_AT
+        members, _, key = members_so_far(str(self._text)[:_LOOKED_AT])
+        return self._is_no_call([*(each.key for each in members), key], members) and self._refuse()
 
-    def _start_json(self, header: Header, at: int) -> bool:
-        """A call begins whose arguments leave as they arrive."""
-        return self._start_call(header, JsonArguments(self.markers), at)
+    def _is_no_call(self, keys: list[str], members: list[Member]) -> bool:  # noqa: ARG002
+        """Whether the beginning of an object, with these members, shows that it is none.  `keys`
+        are theirs, and that of a member whose value has no end yet."""
+        names = [each.value for each in members if each.key == "name"][:1]
+        fits = [isinstance(name, str) and bool(self._tools.find(name)) for name in names]
+        self._is_declared = any(fits)
+        return names != [] and not self._is_declared
 
-    def _may_stream(self) -> bool:
-        """Whether the value may be the arguments, and there are no others."""
-        if self._key not in _ARGUMENTS or self._name is None or not self._in_head:
+    def _end_unclosed(self) -> bool:
+        """The JSON goes on no further: the closing brace of the object is missing, if what may
+        follow calls does."""
+        closer = self._closer_at()
+        if closer is not None and not closer[0] and not self._ended:
             return False
-        declared = self._declared(self._name)
-        words = (*_ARGUMENTS, *_OTHER_WORDS)
-        return not any(each.key in declared or each.key in words for each in self._members)
+        begin = _NOT_BLANK.search(self._buffer, self._at)
+        ended = closer or (begin and self.ends.markers.match(self._buffer, begin.start()))
+        if not ended:
+            return self._damage()
+        return self._end_object(str(self._text).rstrip().rstrip(",") + "}")
+
+    def _end_object(self, text: str) -> bool:
+        members = members_of(text)
+        keys = [each.key for each in members]
+        if "name" not in keys and "function" in keys:
+            at = keys.index("function")
+            inner, begin = members[at].text, members[at].start
+            members = [each._replace(start=each.start + begin) for each in members_of(inner)]
+        names = [each.value for each in members if each.key == "name"]
+        name = names[0] if names and isinstance(names[0], str) else None
+        pieces = self._arguments_of(members, name) if name is not None else None
+        if name is None or pieces is None:
+            return self._damage()
+        usual = all(each.key in (*_ARGUMENTS, *_OF_THE_API) for each in members)
+        form = "plain name" if usual else "arguments in members of other names"
+        self._call = Header(name, form=form), pieces
+        self._read = type(self)._read_between
+        return True
+
+    def _arguments_of(self, members: list[Member], name: str) -> list[str] | None:
+        """The arguments in the members of an object, in pieces; None if there is no call."""
+        arguments = _arguments_in(members, self._declared(name))
+        if not arguments:
+            return None if arguments is None else ["{}"]
+        for each in members:
+            if each.key in _ARGUMENTS and each.text == arguments:
+                return self._text.pieces(each.start, each.start + len(arguments))
+        return [arguments]
 
     def _declared(self, name: str) -> AbstractSet[str]:
         """The names of the arguments that this tool declares."""
         return properties(self._tools.schema_of(name)).keys()
 
+    def _start_json(self, header: Header, at: int) -> bool:
+        """A call begins whose arguments are at this place, after its name."""
+        return self._start_call(header, JsonArguments(header.name or "", self.ends), at)
+
     def _damage(self, *, cut: bool = False) -> bool:
-        """This is no call."""
-        if self._name is None:
+        """This is no call, up to the end of it."""
+        self._call = None
+        name = _NAME.search(str(self._text))
+        if name is None:
             return self._refuse()
-        self._events.append(Damaged(self._name, cut))
-        self._is_over = True
-        return True
+        end = self.ends.of_damaged(self._buffer, self._at)
+        if end is None and not (self._ended or cut):
+            self._read = type(self)._damage
+            return False
+        self._events.append(Damaged(name[1], cut))
+        return self._leave(self._at if end is None else end)
 
     # After that
-
-    _read_after = _read_member  # the object may end with its arguments, or others follow
-
-    def _end_unclosed(self) -> bool:
-        """There is no member, and no end of the object either: its closing brace is missing, if it
-        is followed by what may follow calls."""
-        if self._in_head:
-            closer = self._closer_at()
-            if closer is not None and not closer[0]:
-                return False
-            begin = _NOT_BLANK.search(self._buffer, self._at)
-            ended = begin is not None and self.markers.match(self._buffer, begin.start())
-            if closer is None and not ended:
-                return self._damage()
-        return self._end_object()
-
-    def _end_object(self) -> bool:
-        if self._in_head and not self._call():
-            return self._damage()
-        self._read = type(self)._read_between
-        return True
-
-    def _call(self) -> bool:
-        """Give the call that the members are, of which none was given; False if they are none."""
-        if self._name is None:
-            return False
-        declared = self._declared(self._name)
-        arguments = _arguments_in(self._members, declared)
-        if arguments is None:
-            return False
-        usual = all(each.key in (*_ARGUMENTS, *_OF_THE_API) for each in self._members)
-        form = "plain name" if usual else "arguments in members of other names"
-        header = Header(self._name, form=form)
-        self._give_call(header, arguments, CallEnd(valid=True, cut=False))
-        return True
 
     def _read_between(self) -> bool:
         """What follows an object, of which some models end each with a semicolon."""
         found = _SEMICOLON.match(self._buffer, self._at) if self.closer else None
-        if found and self._buffer.startswith("{", found.end()):
-            self._at = found.end()
-        elif found and found.end() == len(self._buffer) and not self._ended:
+        begin = found.end() if found else self._at
+        if found and begin == len(self._buffer) and not self._ended:
             return False
-        found = _BETWEEN.match(self._buffer, self._at)
-        what, end = (found["what"], found.end()) if found else ("", self._at)
-        if what == "," and self._doubled:
-            self._doubled, self._read = False, type(self)._read_member
-        elif what == "," and self._in_list:
+        found = _BETWEEN.match(self._buffer, begin)
+        what, end = (found["what"], found.end()) if found else ("", begin)
+        expected = {
+            ",": self._in_list,
+            "{": bool(self.closer),
+            "}": self._doubled or bool(self.closer),
+            "]": self._in_list,
+        }
+        if not expected.get(what):
+            return self._read_closer()
+        self._give()
+        if what == ",":
             self._at = end
             self._begin_object()
-        elif what == "{" and self.closer:
+        elif what == "{":
+            self._at = end - 1
             self._begin_object()
-        elif what == "}" and (self._doubled or self.closer):
-            self._at, self._doubled = end, False
-        elif what == "]" and self._in_list:
-            self._at, self._in_list = end, False
         else:
-            return self._read_closer()
+            self._at = end
+            self._doubled, self._in_list = False, self._in_list and what != "]"
         return True
 
     def _read_closer(self) -> bool:
         found = self._closer_at()
+        whole = self.ends.is_whole(self._buffer, self._at, ended=self._ended)
+        if self._call is not None and not (found and found[0]):
+            return whole is not None and (self._give() if whole else self._damage())
+        if self._call is not None:
+            return self._give()
         return self._leave(self._at) if found is None else bool(found[0]) and self._leave(found[1])
+
+    def _give(self, *, unmarked: bool = False) -> bool:
+        """The object is a call for certain."""
+        if self._call is not None:
+            header, pieces = self._call
+            self._call = None
+            self._events += [header, Whole(pieces, unmarked)]
+            self._in_head = False
+        return True
 
     def _closer_at(self) -> tuple[str, int] | None:
         """See `tag_at`: what ends all calls."""
         bracket = "}" if self._doubled else "]" if self._in_list else ""
         return tag_at(self._buffer, self._at, [tag for tag in (self.closer, bracket) if tag])
 
+    _read_after = _read_closer
+
     def _finish(self) -> None:
-        if self._name is None or not self._in_head:
-            super()._finish()
-            return
-        keys = [each.key for each in self._members] + ([self._key] if self._pieces else [])
-        if all(key in (*_ARGUMENTS, *_OF_THE_API) for key in keys):
-            self._give_call(Header(self._name), "", CallEnd(valid=False, cut=True))
-            self._leave(len(self._buffer))
-        else:
+        if self._call is not None and self._whole:
+            self._give(unmarked=self.end_is_marked)
+        elif self._in_head and self._text:
             self._damage(cut=True)
+        else:
+            super()._finish()
 
 
-def _arguments_in(members: list[_Member], declared: AbstractSet[str]) -> str | None:
+def _arguments_in(members: list[Member], declared: AbstractSet[str]) -> str | None:
     """The arguments in the members of an object, as the text of a JSON object, or empty if there
     are none; None if it is not certain that they are all that were written.  `declared` are the
     names of the arguments that the tool takes."""
     keys: list[str] = []
     texts: list[str] = []
-    others = certain = False
-    for key, value, text in members:
-        if key in declared and key not in _ARGUMENTS:
+    others = certain = named = False
+    for key, value, text, _ in members:
+        if key == "name" and not named:
+            named = True
+        elif key in declared and key not in _ARGUMENTS:
             keys.append(key)
             texts.append(f"{dumps(key).decode()}:{text}")
         elif key in _ARGUMENTS or key in _OTHER_WORDS:

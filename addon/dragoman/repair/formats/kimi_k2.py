@@ -22,8 +22,8 @@ from __future__ import annotations
 import re
 
 from ..declared_tools import DeclaredTools
-from ..events import CallEnd, Dropped, Header, NoHeader
-from .json_arguments import JsonArguments
+from ..events import Dropped, Header, NoHeader
+from .json_arguments import CallEnds, JsonArguments
 from .kimi_k2_names import header_at_end, header_of, is_odd, may_be_header, word_of
 from .marker_set import HEADER_LIMIT, marker_set
 from .protocol import CallArguments, LeakFormat, LeakParser, MarkerMatch
@@ -42,8 +42,11 @@ MARKERS = {
 }
 """What they mean; some hosts write the section markers in the singular."""
 _MARKER_SET = marker_set(MARKERS)
-_STRAYS = {text: name for text, name in MARKERS.items() if name == _ARGUMENTS_BEGIN}
-"""Markers that do not end a call."""
+_CALL_ENDS = re.compile(r"\s*+<\|tool_call_end\|>")
+_MARKED = re.compile(rf"\s*+(?:{_MARKER_SET.expression}|\Z)")
+_ENDS = CallEnds(
+    _MARKER_SET, frozenset(text for text, name in MARKERS.items() if name.endswith("_end"))
+)
 _LAST_WORD = re.compile(r"(?:\A|(?<!\S)(?=\S))(?:functions\.[ \t]{1,8})?\S*+\s*+\Z")
 
 _KEY = r'"(?:[^"\\]|\\.){0,256}'
@@ -190,7 +193,7 @@ class KimiParser(LeakParser):
         if word:
             self._calls += 1
             header = header_of(word, self._tools, arguments=False)
-            self._give_call(header, "", CallEnd(valid=True, cut=False))
+            self._give_call(header)
         else:
             self._events.append(Dropped("call without header and arguments"))
         self._leave_call()
@@ -216,14 +219,13 @@ class KimiParser(LeakParser):
             header = Header(None, odd, form="odd header", resolved=True, odd=True, last=last)
         else:
             header = header_of(word, self._tools, arguments=True)
-        return self._start_call(header, JsonArguments(_MARKER_SET, _STRAYS), at)
+        return self._start_call(header, JsonArguments(header.name or header.literal, _ENDS), at)
 
-    def _arguments_ended(self, arguments: CallArguments) -> None:
-        assert isinstance(arguments, JsonArguments)
-        ended_by = MARKERS.get(arguments.ended_by)
-        self._at = len(arguments.ended_by) if ended_by == _CALL_END else 0
+    def _arguments_ended(self, arguments: CallArguments) -> None:  # noqa: ARG002
+        end = _CALL_ENDS.match(self._buffer)
+        self._at = end.end() if end else 0
         self._leave_call()
-        self._has_text = ended_by is None
+        self._has_text = _MARKED.match(self._buffer) is None
 
     def _leave_call(self) -> None:
         self._has_text = self._in_head = False

@@ -11,6 +11,7 @@ import re
 
 from ..declared_tools import DeclaredTools
 from ..events import Header
+from .json_arguments import CallEnds
 from .json_calls import OBJECT, JsonCallsParser
 from .marker_set import (
     BLANKS,
@@ -39,7 +40,7 @@ class MistralParser(JsonCallsParser):
     """Reads on from after ``[TOOL_CALLS]``."""
 
     end_is_marked = False
-    markers = _MARKERS
+    ends = CallEnds(_IN_TEXT)
     header = HeaderPattern.of(
         OBJECT,
         (
@@ -58,7 +59,7 @@ class MistralParser(JsonCallsParser):
 
     @property
     def in_header(self) -> bool:
-        if self._name is not None or self._members:
+        if bool(self._text):
             return self._in_head
         word = _WORD_SO_FAR.match(self.rest.lstrip())
         return self._in_head and (word is None or self._tools.may_begin(word[0]))
@@ -68,9 +69,6 @@ class MistralParser(JsonCallsParser):
             return super()._begin(found)
         header = Header(found["name"], call_id=found["id"] or "")
         return self._start_json(header, found.start("follows"))
-
-    def _read_after(self) -> bool:
-        return super()._read_after() if self._name else self._leave(self._at)
 
 
 class _Mistral(LeakFormat):

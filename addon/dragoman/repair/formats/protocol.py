@@ -17,17 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ..declared_tools import DeclaredTools
-from ..events import (
-    Arguments,
-    CallEnd,
-    Damaged,
-    Dropped,
-    Header,
-    NoHeader,
-    NoJson,
-    ParseEvent,
-    Text,
-)
+from ..events import Damaged, Dropped, Header, NoHeader, ParseEvent, Text, Whole
 from .marker_set import HeaderPattern, MarkerPattern
 
 WORD = r"[A-Za-z0-9_.:/()@-]{1,128}"
@@ -139,7 +129,7 @@ class CallArguments:
         self._buffer = ""
         self._at = 0
         """Before this position in the buffer everything has become an event."""
-        self._events: list[Arguments | NoJson | CallEnd | Dropped | Damaged] = []
+        self._events: list[Whole | Dropped | Damaged] = []
         self.over = False
         """Whether the `rest` is no part of them."""
 
@@ -150,9 +140,13 @@ class CallArguments:
 
     @property
     def rest(self) -> str:
+        return self.unread
+
+    @property
+    def unread(self) -> str:
         return self._buffer[self._at :]
 
-    def take_more(self, text: str) -> str | None:
+    def take_more(self, text: str) -> bool:
         raise NotImplementedError
 
     def push(self, text: str) -> None:
@@ -167,8 +161,8 @@ class CallArguments:
         """The text has ended, and if it is not `whole`, was cut: decide the rest."""
         raise NotImplementedError
 
-    def take(self) -> Sequence[Arguments | NoJson | CallEnd | Dropped | Damaged]:
-        """The new events; a `CallEnd` is the last."""
+    def take(self) -> Sequence[Whole | Dropped | Damaged]:
+        """The new events; the call is the last."""
         events, self._events = self._events, []
         return events
 
@@ -234,12 +228,17 @@ class LeakParser:
     @property
     def rest(self) -> str:
         """The end of what was pushed, as it came, of which no event was given yet."""
-        return self._arguments.rest if self._arguments else self._buffer[self._at :]
+        return self._arguments.rest if self._arguments else self.unread
+
+    @property
+    def unread(self) -> str:
+        """The end of the `rest`, which was not looked at."""
+        return self._arguments.unread if self._arguments else self._buffer[self._at :]
 
     @property
     def holds(self) -> bool:
         """Whether a call is open, of which nothing is given before it is whole."""
-        return False
+        return self._arguments is not None
 
     @property
     def too_long(self) -> bool:
@@ -261,15 +260,11 @@ class LeakParser:
         """Whether the text may end here, as far as this section goes, and a call was meant."""
         return self._arguments.complete if self._arguments else not self._in_head
 
-    def take_more(self, text: str) -> str | None:
-        """Take `text` if it is only more of the open call's arguments, and `next` would give
-        all of it at once: this is returned.  Else nothing is taken."""
-        if self._arguments is None or self._events:
-            return None
-        arguments = self._arguments.take_more(text)
-        if arguments is not None:
-            self._end += len(text)
-        return arguments
+    def take_more(self, text: str) -> bool:
+        """Take `text` if it is only more of the open call's arguments; else nothing is taken."""
+        taken = self._arguments is not None and not self._events and self._arguments.take_more(text)
+        self._end += len(text) if taken else 0
+        return taken
 
     # Text in, events out
 
@@ -282,7 +277,7 @@ class LeakParser:
             self._buffer = self._buffer[self._at :] + text
             self._at = 0
 
-    def unread(self, text: Text) -> None:
+    def put_back(self, text: Text) -> None:
         """This text, the event that came last, is not read."""
         self._at -= len(text.text)
 
@@ -331,8 +326,9 @@ class LeakParser:
 
     def _take_arguments(self, arguments: CallArguments) -> None:
         for event in arguments.take():
-            unmarked = isinstance(event, CallEnd) and event.valid and not self.end_is_marked
-            self._events.append(CallEnd(valid=True, cut=False) if unmarked else event)
+            if isinstance(event, Whole):
+                event.unmarked = event.unmarked and self.end_is_marked
+            self._events.append(event)
         if arguments.over:
             self._arguments = None
             self._buffer, self._at = arguments.rest, 0
@@ -350,9 +346,9 @@ class LeakParser:
         self._is_over = True
         return True
 
-    def _give_call(self, header: Header, arguments: str, end: CallEnd) -> None:
-        """All of a call was read at once."""
-        self._events += [header, *([Arguments(arguments)] if arguments else []), end]
+    def _give_call(self, header: Header) -> None:
+        """A call without arguments."""
+        self._events += [header, Whole(["{}"])]
         self._in_head = False
 
     def _start_call(self, header: Header, arguments: CallArguments, at: int) -> bool:

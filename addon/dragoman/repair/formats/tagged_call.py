@@ -9,7 +9,7 @@ so that the whole costs what its length costs.  More text never changes the answ
 from __future__ import annotations
 
 from ..declared_tools import DeclaredTools
-from ..events import Arguments, CallEnd, Damaged, Dropped
+from ..events import Damaged, Dropped, Whole
 from .call_text import CallHead, CallText
 from .protocol import CallArguments
 from .tags import Tag, TagKind, TagTable
@@ -56,18 +56,18 @@ class TaggedCall(CallArguments):
         return self._so_far(ended=True).whole() is not None
 
     @property
-    def rest(self) -> str:
-        return super().rest + self._unread
+    def unread(self) -> str:
+        return super().unread + self._unread
 
     def push(self, text: str) -> None:
         self._unread += text
 
-    def take_more(self, text: str) -> str | None:
+    def take_more(self, text: str) -> bool:
         if self._buffer or self._may_end or self._head.table.in_value.may_begin_in(text):
-            return None
+            return False
         self._settled.append(text)
         self._size += len(text)
-        return ""
+        return True
 
     def step(self) -> bool:
         size = max(_PIECE, self._size)
@@ -114,7 +114,7 @@ class TaggedCall(CallArguments):
         if reading.json is None:
             self._events.append(Damaged(self._head.name, reading.cut))
         else:
-            self._events += [Arguments(reading.json), CallEnd(valid=True, cut=False)]
+            self._events.append(Whole([reading.json]))
         self.over = True
         self._buffer, self._at = call.text, reading.end
         return True

@@ -13,9 +13,9 @@ import re
 from dataclasses import dataclass
 from itertools import islice
 from json.encoder import encode_basestring
-from typing import Any
+from typing import Any, NamedTuple
 
-from ...wire.json_codec import MAX_NESTING, Json, NotJson, dumps, loads, nesting_exceeds
+from ...wire.json_codec import MAX_NESTING, Json, NotJson, loads, nesting_exceeds
 from ...wire.json_schema import is_of, own_types, parts_of
 from ..schema import OutOfSteps, Steps, accepts, properties
 
@@ -121,7 +121,11 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 
-_lenient = json.JSONDecoder(strict=False, parse_constant=_no_constant).decode
+_decoder = json.JSONDecoder(strict=False, parse_constant=_no_constant)
+_lenient = _decoder.decode
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_CONTROL = re.compile(r"[\0-\x1f]")
+_KEY = re.compile(r'\s*+,?\s*+"([^"\\]*+)"\s*+:\s*+(?=\S)')
 
 
 def read_json(text: str) -> tuple[Any, str] | None:
@@ -135,6 +139,47 @@ def read_json(text: str) -> tuple[Any, str] | None:
         pass
     try:
         value = _lenient(text)
-        return None if nesting_exceeds(value, MAX_NESTING) else (value, dumps(value).decode())
     except (ValueError, RecursionError):
         return None
+    if nesting_exceeds(value, MAX_NESTING):
+        return None
+    return value, _encodable(_STRING.sub(_without_controls, text))
+
+
+def _without_controls(string: re.Match[str]) -> str:
+    """A JSON string with its control characters escaped."""
+    return _CONTROL.sub(lambda found: encode_basestring(found[0])[1:-1], string[0])
+
+
+class Member(NamedTuple):
+    """A member of a JSON object."""
+
+    key: str
+    value: Any
+    text: str
+    """That of the value; `read_json` says when it is not what stands there."""
+    start: int
+    """Where that begins in the text of the object."""
+
+
+def members_of(text: str) -> list[Member]:
+    """The members of a JSON object; none if it is no object."""
+    members, after, _ = members_so_far(text)
+    return members if text[after:].strip() == "}" else []
+
+
+def members_so_far(text: str) -> tuple[list[Member], int, str]:
+    """The members of an object that are whole, where the last of them ends, and the key of the one
+    after them, if there is one whose value has begun."""
+    members: list[Member] = []
+    at = text.find("{") + 1
+    while (key := _KEY.match(text, at)) is not None:
+        try:
+            end = _decoder.raw_decode(text, key.end())[1]
+        except (ValueError, RecursionError):
+            return members, at, key[1]
+        if (read := read_json(text[key.end() : end])) is None:
+            return members, at, key[1]
+        members.append(Member(key[1], *read, key.end()))
+        at = end
+    return members, at, ""
