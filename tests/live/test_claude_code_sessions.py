@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -63,16 +63,16 @@ def turns(claude: Claude) -> list[list[Json]]:
 
 
 class Host:
-    """Gives these turns, and one call in the sub-agent; refuses as Moonshot does."""
+    """Gives these turns, and one call in the sub-agent; refuses as Moonshot does, or otherwise."""
 
-    def __init__(self, claude: Claude) -> None:
+    def __init__(self, claude: Claude, refuses: Callable[[Json], str] = refusal_of) -> None:
         self.main, self.agent = turns(claude), [calls(bash("echo sub"))]
-        self.refused: list[str] = []
+        self.refuses, self.refused = refuses, list[str]()
         talks_to(claude, self.reply)
 
     def reply(self, request: Request) -> Reply:
         body = request.json
-        if refusal := refusal_of(body):
+        if refusal := self.refuses(body):
             self.refused.append(refusal)
             error = json.dumps({"error": {"message": refusal}}).encode()
             return Reply(error, "application/json", 400)
@@ -122,3 +122,26 @@ def test_a_second_prompt_continues_the_first_conversation(claude: Claude) -> Non
         assert claude.answer(*arguments) == "All is well."
     assert host.refused == []
     assert len(begun_alike(claude)) == 4
+
+
+def small(body: Json) -> str:
+    """What a host of a small model without thoughts and images refuses, in words of vLLM, Groq and
+    DeepSeek."""
+    if "reasoning_effort" in body:
+        return "`reasoning_effort` is not supported with this model"
+    if (most := body["max_tokens"]) > 16384:
+        return f"max_tokens: {most} > 16384, which is the maximum allowed number of output tokens"
+    if "image_url" in json.dumps(body["messages"]):
+        return "messages[5]: unknown variant `image_url`, expected `text` at line 1 column 6290571"
+    return ""
+
+
+@newest
+def test_what_a_host_does_not_take_is_left_out_once_and_for_all(claude: Claude) -> None:
+    (claude.folder / "work" / "a.png").write_bytes(PNG)
+    host = Host(claude, small)
+    picture = calls(("Read", {"file_path": str(claude.folder / "work" / "a.png")}))
+    host.main = [picture, calls(bash("echo one >> ran")), calls(bash("echo two >> ran"))]
+    assert claude.answer(model="some-model") == "All is well."
+    assert claude.ran == ["one", "two"]
+    assert len(host.refused) == len({*host.refused}) == 3

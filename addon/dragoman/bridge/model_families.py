@@ -109,6 +109,9 @@ class Family:
     efforts: tuple[str, ...] = ()
     """The values of ``reasoning_effort`` that the family knows, in rising order; empty if
     any is sent as it is."""
+    highest_effort: str = "high"
+    """What ``xhigh`` and ``max``, of which Claude Code's users choose, are sent as where any effort
+    may be sent: few hosts know these."""
     thinking_off: Mapping[str, Mapping[str, Any]] | None = None
     """The fields that turn thinking off, sent in the place of the effort ``none``.  None if
     that is an effort like the others, or thinking cannot be turned off."""
@@ -265,6 +268,7 @@ _FAMILIES: tuple[Family, ...] = (
         refuses=_DEEPSEEK,
         # "Thinking mode does not support this tool_choice": it thinks unless that is turned off.
         forced_tool_choice=False,
+        highest_effort="max",
         thinking_off={"thinking": {"type": "disabled"}},
         reads_images=False,
     ),
@@ -276,6 +280,7 @@ _FAMILIES: tuple[Family, ...] = (
         re.compile(r"(?:^|/)(?:gpt-[5-9]|o[1-9](?![0-9a-z]))"),
         reasoning="never",
         token_limit="max_completion_tokens",
+        highest_effort="xhigh",
     ),
 )
 _OTHER = Family("other", "")

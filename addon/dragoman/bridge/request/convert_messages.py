@@ -276,9 +276,9 @@ def _effort(request: RequestObject, family: Family, evidence: Evidence) -> tuple
     budget = thinking.integer("budget_tokens") if thinking else None
     if effort is None and kind == "enabled" and budget is not None:
         effort = next((each for limit, each in _BANDS if budget < limit), "high")
-    if effort in _LARGER and family.name == "other":
-        evidence.note("changed", f"effort {effort} to high")
-        effort = "high"  # the highest that most hosts know
+    if effort in _LARGER and not family.efforts and effort != family.highest_effort:
+        evidence.note("changed", f"effort {effort} to {family.highest_effort} ({family.name})")
+        effort = family.highest_effort
     return effort, kind is not None or effort is not None
 
 
