@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +12,12 @@ import pytest
 from fixtures.server import Reply, Upstream
 from tests.bridge.messages_streams import K2, REQUEST, document, pieces, read, stream
 from tests.live import wire
-from tests.live.mitmdump import Mitmdump
+from tests.live.mitmdump import ADDON, Mitmdump, make_confdir
 from tests.live.responses import Bridge
+from tests.live.test_unusual_flows import REPLAYER
 from tests.live.unknown_host import NO_MODEL, Host
 from tests.repair.streams import chunk, sse
+from tests.waiting import eventually
 
 VERSION = ("anthropic-version", "2023-06-01")
 KEY = ("x-api-key", "sk-test")
@@ -243,3 +246,46 @@ def test_a_list_in_anthropics_form_passes_and_a_chat_clients_too(host: Host) -> 
     chat = json.dumps(MODELS).encode()
     host.says(Reply(chat, "application/json"))
     assert host.ask(b"", KEY, path="/v1/models", method="GET").body == chat
+
+
+# While it runs, and afterwards
+
+
+def test_a_client_that_waits_is_sent_pings(
+    plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]
+) -> None:
+    options = "--set", "dragoman_bridge=~all", "--set", "dragoman_heartbeat=0.15"
+    proxy = mitmdump("--mode", f"reverse:{plain_upstream.url}", *options)
+    body = said("I look.", "Well.").body
+    for place in (0, body.index(b"\n\n") + 2):
+        got = Bridge(plain_upstream, proxy).ask(
+            Reply(body),
+            REQUEST,
+            VERSION,
+            path=PATH,
+            options=f";cut=at:{place};hold=1",
+            release_when=lambda come: come.count(b"event: ping") >= 2,
+        )
+        reply = read(got.reply.body)
+        assert reply.gist == "I look.Well."
+        assert reply.others.count("ping") >= 2
+        assert got.reply.body.startswith(b"event: message_start")
+
+
+def test_a_person_replays_a_bridged_message(plain_upstream: Upstream, tmp_path: Path) -> None:
+    make_confdir(tmp_path)
+    arguments = "--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all"
+    with Mitmdump(tmp_path, *arguments, scripts=(ADDON, REPLAYER)) as proxy:
+        bridge = Bridge(plain_upstream, proxy)
+        got = bridge.ask(said(*LEAKING), REQUEST, VERSION, path=PATH)
+
+        def shown(path: str, body: bytes = b"") -> Any:
+            return json.loads(wire.exchange(f"{proxy.url}{path}", body).body)
+
+        eventually(lambda: "✓" in shown("/replayer")["comment"])
+        shown("/replay")
+        eventually(lambda: "✓" in shown("/replayer")["comment"])
+        replayed = shown("/replayer")
+        assert replayed["path"].endswith("/chat/completions")
+        assert read(replayed["received"].encode()).gist == read(got.reply.body).gist
+        assert "✓ 1 call bash · bridge" in replayed["comment"]
