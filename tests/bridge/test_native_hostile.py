@@ -11,12 +11,18 @@ from typing import Any
 import pytest
 
 from dragoman.bridge.native.native_repair import MAX_DEFERRED, MAX_WAITING_BYTES
+from dragoman.bridge.native.reply_repair import stage_for, tools_of
+from dragoman.bridge.read_reply import turn_reader
 from dragoman.notes import Evidence
+from dragoman.repair.policy import Policy
+from dragoman.reply.pipeline import RepairPipeline
 from dragoman.responses.host_reader import HostReader
-from dragoman.wire.sse import encode_chunk
+from dragoman.wire.chat_end import is_half
+from dragoman.wire.sse import Frame, encode_chunk
 from tests.counting import calls_of
 
-from .hosts import HOSTS
+from . import messages_streams
+from .hosts import HOSTS, OPENAI
 from .test_reply_repair import repaired as repaired_whole
 from .test_responses_repair import SECTION, cut, repaired, stage
 
@@ -120,3 +126,20 @@ def test_a_reply_that_is_too_long_passes_or_after_a_change_ends_with_an_error(
     else:
         assert sent == [[frame] for frame in frames]
     assert repair.close() == []
+
+
+@pytest.mark.parametrize("api", ["responses", "messages"])
+def test_a_clean_early_end_passes_no_half_event(api: str) -> None:
+    """At every byte: all events that were whole, or lack only their blank line; then a break."""
+    body = OPENAI.stream([("reasoning", ["Hm"]), ("text", ["Hi ", "there."])])
+    asked: Any = {"model": "m", "input": "x"}
+    if api == "messages":
+        body, asked = messages_streams.stream([("text", ["Hi ", "there."])]), {"messages": []}
+    for at in range(1, len(body)):
+        stage = stage_for(tools_of(asked, api), Policy(), Evidence(), 1)
+        pipeline = RepairPipeline(stage, Evidence(), read=turn_reader())
+        sent = pipeline.feed(body[:at]) + pipeline.close()
+        whole = body[: body.rfind(b"\n\n", 0, at) + 2] if b"\n\n" in body[:at] else b""
+        if sent != whole:
+            assert sent == body[:at] and not is_half(Frame(sent[len(whole) :]))
+        assert bool(pipeline.broken) == (sent != body[:at])

@@ -75,6 +75,7 @@ def test_it_is_refused_with_a_reason_and_nothing_is_sent(bridge: Bridge, what: s
     error = exchange.error(413 if what in TOO_LARGE else 400)
     assert error["type"] == "invalid_request_error"
     assert len(error["message"]) < 500
+    assert ("nested more than 200 levels deep" in error["message"]) == what.startswith("deep")
     assert exchange.sent == []
 
 

@@ -210,13 +210,25 @@ def test_what_is_no_reply_is_identical(chat: Chat, other: str, stream: bool, cut
 
 
 @pytest.mark.parametrize("content_type", ["text/event-stream", "application/json"])
-@pytest.mark.parametrize("status", [201, 400, 401, 404, 429, 500, 503])
+@pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
 def test_error_statuses_are_identical(chat: Chat, status: int, content_type: str) -> None:
     message = {"role": "assistant", "content": LEAK}
     whole = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
     body = text(LEAK) if content_type.startswith("text") else json.dumps(whole).encode()
     reply = chat.ask(Reply(body, content_type, status))
     assert (reply.status, reply.complete, reply.body) == (status, True, body)
+
+
+@pytest.mark.parametrize("status", [201, 202, 206, 299])
+@pytest.mark.parametrize("streams", [True, False], ids=["streamed", "whole"])
+def test_any_good_status_is_repaired(chat: Chat, status: int, streams: bool) -> None:
+    message = {"role": "assistant", "content": LEAK}
+    whole = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    body = text(LEAK) if streams else json.dumps(whole).encode()
+    kind = "text/event-stream" if streams else "application/json"
+    reply = chat.ask(Reply(body, kind, status), request={**REQUEST, "stream": streams})
+    assert (reply.status, reply.complete) == (status, True)
+    assert b'"tool_calls"' in reply.body and b"<|tool" not in reply.body
 
 
 class AnyPath(Upstream):

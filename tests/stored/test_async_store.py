@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from dragoman.proxy.stored import async_store
 from dragoman.proxy.stored.async_store import AsyncStore
-from dragoman.stored.store import Limits
+from dragoman.stored.store import Limits, StoreError, StoreFull
 from dragoman.stored.stored_response import StoredResponse
 from dragoman.wire.errors import Refused
 from dragoman.wire.json_codec import dumps
@@ -106,3 +107,14 @@ def test_an_address_is_remembered_until_it_is_forgotten(store: AsyncStore) -> No
         assert await known(store, "abc") == ["its own API", "", ""]
 
     asyncio.run(live())
+
+
+def test_a_full_disk_costs_one_line_until_something_is_kept_again(store: AsyncStore) -> None:
+    async def keep() -> None:
+        await store.keep(ME, StoredResponse({"id": "resp_1", "output": []}, {}, b"[]", ()))
+
+    full = StoreFull("database or disk is full")
+    assert [store.level_of(full) for _ in range(3)] == [logging.ERROR, *[logging.DEBUG] * 2]
+    assert store.level_of(StoreError("locked")) == logging.ERROR
+    asyncio.run(keep())
+    assert store.level_of(full) == logging.ERROR

@@ -186,3 +186,29 @@ def test_while_another_reads_what_was_deleted_goes_with_the_next_use(
         else:
             store.put(OWNER, "resp_y", b"blob", NOW)
         assert SECRET not in bytes_of(files.confdir)
+
+
+@pytest.mark.parametrize("how", ["deleted", "deleted with its log", "replaced"])
+def test_a_file_that_is_deleted_or_replaced_while_it_is_used_is_noticed(
+    how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = SqliteBackend(tmp_path)
+    store, file = files.open(), tmp_path / FILE
+    secret = store.secret()
+    store.put(OWNER, "resp_1", b"before", NOW)
+    if how == "replaced":
+        (other := tmp_path / "other").mkdir()
+        with closing(sqlite3.connect(file)) as db:
+            db.execute("VACUUM INTO ?", (str(other / FILE),))
+        (other / FILE).replace(file)
+    else:
+        for path in tmp_path.glob(f"{FILE}*" if "log" in how else FILE):
+            path.unlink()
+    assert (store.secret() == secret) == (how == "replaced")
+    assert store.get(OWNER, ["resp_1"], NOW) == [b"before" if how == "replaced" else None]
+    store.put(OWNER, "resp_2", b"after", NOW)
+    assert files.open().get(OWNER, ["resp_2"], NOW) == [b"after"], "another process finds it"
+    (said,) = [each for each in caplog.messages if "deleted or replaced" in each]
+    assert str(file) in said
+    store.close()
+    assert_whole(file)

@@ -11,9 +11,9 @@ import uuid
 from mitmproxy import http
 
 from ..messages.errors import MessagesErrors
-from ..stored.store import NotOpened, StoreError
+from ..stored.store import NotOpened, StoreError, StoreFull
 from ..wire.errors import OPENAI, ErrorForm, Refused
-from ..wire.json_codec import NotJson
+from ..wire.json_codec import NotJson, TooDeep
 from .content_decoding import MAX_REPLY
 from .routes import Route
 
@@ -36,11 +36,15 @@ def refusal(error: Refused | StoreError | NotJson, form: ErrorForm = OPENAI) -> 
     if isinstance(error, Refused):
         body = form.ours(error.status, error.message, code=error.code, param=error.param)
         return http.Response.make(error.status, body, {"content-type": "application/json"})
+    if isinstance(error, TooDeep):
+        return error_response(400, f"The request is {error}.", form=form)
     if isinstance(error, NotJson):
         return error_response(400, f"The request is no JSON: {error}.", form=form)
     if not isinstance(error, NotOpened):
         logger.error("Stored responses cannot be had: %s", error)
     message = "The store of responses cannot be read now. Please try again."
+    if isinstance(error, StoreFull):
+        message = "The disk of the store of responses is full: nothing can be deleted or kept."
     return error_response(503, message, "store_unavailable")
 
 

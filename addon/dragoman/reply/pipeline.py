@@ -192,10 +192,14 @@ class RepairPipeline:
     # The end
 
     def _end(self) -> None:
+        half = False
         if not self._verbatim:
-            self._unrepaired.extend(self._rest())
+            rest = self._rest()
+            ended = self.read is not None and self.read.client.facts.ended
+            half = rest is None and not ended
+            self._unrepaired.extend(rest or ())
             self._take(b"", at_end=True)
-        if self._is_cut(b"") or self._is_in_call:
+        if half or self._is_cut(b"") or self._is_in_call:
             self._break_off(EARLY)
         elif not self._verbatim:
             self._send(self._repair.close())
@@ -205,16 +209,16 @@ class RepairPipeline:
         """Whether a call would be cut if the reply ended now; an error ends it otherwise."""
         return self._breaks and not self._verbatim and self._repair.unfinished
 
-    def _rest(self) -> list[Frame]:
-        """What follows the last blank line, without what is only a part of an event."""
+    def _rest(self) -> list[Frame] | None:
+        """What follows the last blank line; None if that is only a part of an event."""
         rest = self._splitter.close()
-        if not (rest and (self._reports_end or self._is_in_call)):
+        if not rest:
             return rest
         if self._reports_end and not self._has_chunk:
             self._look_for_chunk(rest[0].raw)
         if is_half(rest[0]) or self._is_cut(rest[0].raw):
             self._evidence.note("dropped", "an event without its end")
-            return []
+            return None
         return rest
 
     def _is_cut(self, rest: bytes) -> bool:

@@ -15,6 +15,10 @@ class StoreError(Exception):
     """The store cannot be read or written now; the message is for the log."""
 
 
+class StoreFull(StoreError):  # noqa: N818 - the name says what is the matter
+    """There is no room on its disk: nothing can be written, nor deleted."""
+
+
 class NotOpened(StoreError):  # noqa: N818 - the name says what is the matter
     """The store could not be opened, which was logged the first time."""
 

@@ -32,6 +32,10 @@ class NotJson(ValueError):  # noqa: N818 - the name says what is the matter
     """The text is not JSON, or nested too deeply."""
 
 
+class TooDeep(NotJson):
+    """The text is nested too deeply to be read."""
+
+
 def loads(text: _Text, *, checks: bool = True) -> Any:
     """The value of a JSON text; raises `NotJson` and nothing else.  Without `checks` the caller has
     counted its values, and looks at its nesting."""
@@ -42,10 +46,12 @@ def loads(text: _Text, *, checks: bool = True) -> Any:
         raise NotJson("more values than are read")
     try:
         value = _read(text)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise TooDeep(f"nested more than {MAX_NESTING} levels deep") from None
+    except ValueError as error:
         raise NotJson(str(error)) from None
     if opened > MAX_NESTING and nesting_exceeds(value, MAX_NESTING):
-        raise NotJson(f"nested more than {MAX_NESTING} levels deep")
+        raise TooDeep(f"nested more than {MAX_NESTING} levels deep")
     return value
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .errors import Refused
-from .json_codec import MAX_NESTING, NotJson, array, has_more_values, nesting_exceeds, objects
+from .json_codec import MAX_NESTING, TooDeep, array, has_more_values, nesting_exceeds, objects
 
 MAX_BODY = 32 * 1024 * 1024
 """Bytes of a body, decompressed.  A context of a million tokens has some 4 MB; larger requests
@@ -42,7 +42,7 @@ def check_size(body: bytes) -> None:
 def check_value(value: Any) -> None:
     """Raises `NotJson` for the value of a body that is nested too deeply, and `TooLarge`."""
     if nesting_exceeds(value, MAX_NESTING):
-        raise NotJson(f"nested more than {MAX_NESTING} levels deep")
+        raise TooDeep(f"nested more than {MAX_NESTING} levels deep")
     if isinstance(value, dict):
         _check_lists(value)
 

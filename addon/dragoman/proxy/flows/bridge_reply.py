@@ -171,7 +171,8 @@ class BridgeReplies:
         except NotOpened as error:
             logger.debug("%s: this response is not kept: %s", name_of(flow), error)
         except (StoreError, Refused, NotJson) as error:
-            logger.error("%s: this response is not kept: %s", name_of(flow), error)
+            level = self._store.level_of(error)
+            logger.log(level, "%s: this response is not kept: %s", name_of(flow), error)
         except Exception:
             logger.exception("%s: this response is not kept", name_of(flow))
 

@@ -20,7 +20,7 @@ from ...repair.chat_stream import ChatRepair
 from ...reply.turn_context import TurnContext
 from ...stored.save_context import SaveContext
 from ...wire.errors import ErrorForm, Refused
-from ...wire.json_codec import NotJson
+from ...wire.json_codec import NotJson, TooDeep
 from ..content_decoding import DecodingError, UnknownEncodingError
 from ..http_headers import encoding_of, request_body, request_value
 from ..observe.recorder import ClientRequest, FlowRecorder
@@ -151,5 +151,7 @@ async def received_value(received: bytes) -> Any:
     """The JSON value of a body; raises `Refused`."""
     try:
         return await request_value(received)
+    except TooDeep as error:
+        raise Refused(f"The request body is {error}.", code="nested_too_deeply") from None
     except NotJson:
         raise Refused("The request body is not valid JSON.", code="invalid_json") from None

@@ -180,7 +180,8 @@ class CureFlow:
     def keeps(self, flow: http.HTTPFlow) -> bool:
         """Whether the reasoning of the reply is to be kept."""
         response = flow.response
-        return flow in self._kept_turns and response is not None and response.status_code == 200
+        good = response is not None and 200 <= response.status_code < 300
+        return good and flow in self._kept_turns
 
     def tool_names(self, flow: http.HTTPFlow) -> ToolNames | None:
         """The names of the client's tools, and its call ids, where these may have been changed."""
@@ -202,7 +203,8 @@ class CureFlow:
         except NotOpened as error:
             logger.debug("%s: its reasoning is not remembered: %s", name_of(flow), error)
         except (StoreError, Refused) as error:
-            logger.error("%s: its reasoning is not remembered: %s", name_of(flow), error)
+            level = self._store.level_of(error)
+            logger.log(level, "%s: its reasoning is not remembered: %s", name_of(flow), error)
         except DecodingError:
             pass
         except Exception:

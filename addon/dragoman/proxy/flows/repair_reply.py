@@ -86,7 +86,7 @@ class RepairReplies:
 
     def is_possible(self, flow: http.HTTPFlow, settings: Settings) -> bool:
         """Whether a reply that has come is to be repaired."""
-        good = flow.response is not None and flow.response.status_code == 200
+        good = flow.response is not None and 200 <= flow.response.status_code < 300
         return good and self.is_wanted(flow, settings)
 
     def is_collected(self, flow: http.HTTPFlow, settings: Settings) -> bool:

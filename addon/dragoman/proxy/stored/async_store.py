@@ -29,7 +29,7 @@ from ...stored.continuation import (
     too_long,
 )
 from ...stored.save_context import owner
-from ...stored.store import Limits, Store, StoreError
+from ...stored.store import Limits, Store, StoreError, StoreFull
 from ...stored.stored_response import OtherVersion, StoredResponse, Unreadable
 from ...wire.errors import Refused
 from ...wire.json_codec import Json
@@ -62,6 +62,8 @@ class AsyncStore:
         self._memory: StoreThread | None = None
         """The memory store, which loses nothing while another is in use."""
         self._warned = False
+        self._full = False
+        """Whether the log has said that the disk is full."""
 
     @property
     def opened(self) -> bool:
@@ -156,6 +158,7 @@ class AsyncStore:
         """Safe when this returns; the time of what it has `used` begins anew."""
         now, name, blob = time.time(), kept.response["id"], kept.packed()
         await self._run(asker, lambda store, me: store.put(me, name, blob, now, used))
+        self._full = False
 
     async def delete(self, asker: bytes, response_id: str) -> bool:
         """Whether it was there."""
@@ -179,6 +182,15 @@ class AsyncStore:
         """Safe when this returns; `used` are the names of the reasonings in its request."""
         keep = partial(turn_reasoning.keep, names=names, text=text, now=time.time(), used=used)
         await self._run(asker, keep)
+        self._full = False
+
+    def level_of(self, error: Exception) -> int:
+        """At which level the log says that something was not kept: a full disk costs one line, not
+        one a turn."""
+        if not isinstance(error, StoreFull):
+            return logging.ERROR
+        told, self._full = self._full, True
+        return logging.DEBUG if told else logging.ERROR
 
     # Which API an upstream speaks
 

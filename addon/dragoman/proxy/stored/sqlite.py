@@ -21,11 +21,12 @@ import logging
 import os
 import secrets
 import sqlite3
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ...stored.store import Limits, StoreError
+from ...stored.store import Limits, StoreError, StoreFull
 from .evictions import EvictionLog
 
 APPLICATION = 0x44524147  # "DRAG"
@@ -46,8 +47,12 @@ SMALL = 200
 PRUNED = 64
 """Responses a put may remove; a large put more, as needed for its room."""
 SPARE_PAGES, VACUUMED_PAGES = 1024, 64
+_abandoned: list[sqlite3.Connection] = []
+"""Those that are never closed."""
 logger = logging.getLogger(__name__)
 
+_FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
+"""A disk without room for more, or a user's quota."""
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 _SCHEMA = (
@@ -105,11 +110,35 @@ class Sqlite:
                 )
                 self._path = _beside(self._path)
                 self._db = _open(self._path, BUSY)
-            self._page_size = _number(self._db, "PRAGMA page_size")
-            self._secret: bytes = self._db.execute("SELECT secret FROM secret").fetchone()[0]
+            self._begin()
+
+    def _begin(self) -> None:
+        self._page_size = _number(self._db, "PRAGMA page_size")
+        self._secret: bytes = self._db.execute("SELECT secret FROM secret").fetchone()[0]
+        self._files = {path: _identity(path) for path in _files(self._path)}
 
     def secret(self) -> bytes:
+        with self._errors():
+            self._follow_file()
         return self._secret
+
+    def _follow_file(self) -> None:
+        """Use the file that has the name now: it may have been deleted or replaced.  What the old
+        one has left beside it would be taken for the new one's."""
+        if self._path == _MEMORY or _identity(self._path) == self._files[self._path]:
+            return
+        logger.warning(
+            "%s was deleted or replaced while it was in use: what it kept is not found any more. "
+            "From now on responses are kept in the file of that name, which is made if it is "
+            "missing.",
+            self._path,
+        )
+        for path, identity in self._files.items():
+            if path != self._path and _identity(path) == identity:
+                path.unlink(missing_ok=True)
+        _abandon(self._db)
+        self._db = _open(self._path, BUSY)
+        self._begin()
 
     def put(
         self, owner: str, name: str, blob: bytes, now: float, keeps: Sequence[str] = ()
@@ -192,8 +221,10 @@ class Sqlite:
 
     @contextlib.contextmanager
     def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        with self._errors(), _transaction(self._db, begin):
-            yield self._db
+        with self._errors():
+            self._follow_file()
+            with _transaction(self._db, begin):
+                yield self._db
         if self._log_has_deleted:
             self._empty_log(0)
 
@@ -214,7 +245,33 @@ class Sqlite:
                     f"{self._path} is damaged or no SQLite file ({error}); move it away, and a "
                     "new one is made, or set dragoman_store to another file."
                 )
+            if getattr(error, "sqlite_errorcode", 0) in _FULL:
+                raise StoreFull(words) from None
             raise StoreError(words) from None
+
+
+def _files(path: Path) -> list[Path]:
+    """The file, its log, and the index of that."""
+    return [path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))]
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What tells a file from another of the same name; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _abandon(db: sqlite3.Connection) -> None:
+    """A connection to a file that has lost its name.  Closed, it would delete the log of the file
+    that has the name now, unless it is told not to (Python 3.12)."""
+    if sys.version_info >= (3, 12):
+        db.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)
+        db.close()
+    else:
+        _abandoned.append(db)
 
 
 def _bytes(text: str) -> bytes:
