@@ -90,3 +90,34 @@ def test_an_error_of_ours_is_not_the_upstreams() -> None:
     assert b"server_error" in pipeline.break_off("It broke off.")
     assert pipeline.read.upstream.facts.error_code == ""
     assert pipeline.read.client.facts.error_code == "server_error"
+
+
+@pytest.mark.parametrize(
+    "idle",
+    [b"data: {}\n\n", b"data: []\n\n", b'data: {"choices":[]}\n\n', b"event: x\r\ndata: 1\r\n\r\n"],
+)
+@pytest.mark.parametrize("size", [7, 1 << 20])
+def test_a_frame_that_says_nothing_is_read_once_however_often_it_comes(
+    idle: bytes, size: int
+) -> None:
+    head, *rest = sse(
+        [chunk({"content": "Hi"}), chunk({"content": " <|"}), chunk({}, "stop")]
+    ).split(b"\n\n")
+    body = idle * 300 + head + b"\n\n" + b"".join(idle * 300 + each + b"\n\n" for each in rest[:-1])
+    pipeline = repairing({})
+    reader = pipeline.read
+    assert reader is not None
+    read = 0
+
+    def counted(frame: Frame) -> list[Frame]:
+        nonlocal read
+        read += 1
+        return feed(frame)
+
+    feed = pipeline._repair.feed
+    pipeline._repair.feed = counted  # type: ignore[method-assign]
+    sent = b"".join(pipeline.feed(body[at : at + size]) for at in range(0, len(body), size))
+    sent += pipeline.close()
+    assert sent == body
+    assert read < 320, "only while a text is in doubt each waits, and is read"
+    assert reader.upstream.facts == reader.client.facts == read_reply(body).facts

@@ -27,6 +27,7 @@ from .words import (
     Done,
     Failed,
     Finish,
+    Other,
     Part,
     PartBegin,
     PartEnd,
@@ -138,12 +139,14 @@ class ReplyReader:
         self._before = self._size = 0
         """Bytes until the first token, before the latest frame and after its data."""
         self._first: int | None = None
+        self.learned = True
+        """Whether the latest frame may have said anything."""
 
     # A stream
 
     def frame(self, frame: Frame) -> bool:
         """An event; returns whether it ends a turn with calls whose thoughts are kept."""
-        self._streamed = True
+        self._streamed = self.learned = True
         if self._first is None:
             self._size = self._before + len(frame.raw.rstrip(b"\r\n"))
             self._before += len(frame.raw)
@@ -171,11 +174,14 @@ class ReplyReader:
         if isinstance(value, dict):
             self._reader = self._find(value)
             if self._reader is None:
+                before = self._model, self._usage
                 self._model = string(value.get("model")) or self._model
                 self._usage, self._error = counts(value) or self._usage, read_error(value)
                 self._parsed = self._parsed or self._error is not None
+                self.learned = self._error is not None or before != (self._model, self._usage)
         else:
             self._done = self._done or frame.is_done
+            self.learned = self._done
         return self._reader
 
     def _more(self, part: Part, text: str) -> None:
@@ -195,6 +201,7 @@ class ReplyReader:
     def _read(self, reader: Reader, deltas: Sequence[Delta]) -> bool:
         """Any other frame; returns whether it ends a turn as above."""
         error, turns = None, set[int]()
+        self.learned = not (self._parsed and all(map(_says_nothing, deltas)))
         for delta in deltas:
             match delta:
                 case Text(part=part, text=text, repeats=False) if text:
@@ -219,6 +226,7 @@ class ReplyReader:
         value = unlisted(reader.value)
         usage = counts(value) if isinstance(value, dict) else None
         if usage is not None:
+            self.learned = True
             self._usage, self._counted = merged(self._usage, usage), None
         if error is not None or usage:
             self._error = error
@@ -259,6 +267,11 @@ class ReplyReader:
         for turn in ended:
             turn.taken = True
         return [turn for turn in ended if turn.call_deltas and turn.reasoning]
+
+    def again(self, size: int) -> None:
+        """A frame of so many bytes is the one before once more, which has said nothing."""
+        if self._first is None:
+            self._before += size
 
     # A whole reply
 
@@ -363,6 +376,12 @@ class TurnReader:
             return None
         return ends
 
+    def again(self, size: int) -> None:
+        """See `ReplyReader.again`; it has been sent as it came."""
+        self.upstream.again(size)
+        if self.client is not self.upstream:
+            self.client.again(size)
+
     def documents(self, received: bytes, sent: bytes) -> None:
         """The reply is no event stream."""
         self.upstream = self.client = read_body(received, self._find, keeps=self._keeps)
@@ -401,6 +420,10 @@ def read_body(
     for frame in split(rest[start + 2 :] if start >= 0 else rest[-TAIL:]):
         reader.frame(frame)
     return reader
+
+
+def _says_nothing(delta: Delta) -> bool:
+    return isinstance(delta, Other) and delta.part is None and delta.unread is None
 
 
 def _code(error: ErrorObject) -> str:

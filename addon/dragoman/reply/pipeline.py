@@ -62,6 +62,9 @@ class RepairPipeline:
         """Bytes at the end of what was returned last that leave when the turn has been kept."""
         self._sent = b""
         """The end of what has left."""
+        self._idle = b""
+        """The latest frame, if it has passed at once, and has said nothing: so does the next one if
+        it is the same."""
         self._has_chunk = self._has_other = False
         """Whether a chunk of a chat completion has come, and whether other events have."""
         self._verbatim = False
@@ -179,7 +182,14 @@ class RepairPipeline:
             self._look_for_chunk(joined(frames))
         while self._unrepaired:
             frame = self._unrepaired[0]
-            self._send(self._repair.feed(frame), frame)
+            if self.read is not None and frame.raw == self._idle:
+                self._out.append(frame.raw)
+                self.read.again(len(frame.raw))
+            else:
+                sent = self._repair.feed(frame)
+                self._send(sent, frame)
+                learned = self.read is None or self.read.upstream.learned
+                self._idle = b"" if learned or sent != [frame] else frame.raw
             self._unrepaired.popleft()
             if len(frame.raw) > LARGE and not at_end:
                 break

@@ -45,6 +45,9 @@ _ERROR = re.compile(_LINE + rb"event:[ ]?error(?=[\r\n]|\Z)")
 _END = rb"(?>\r\n|\n|\r)"
 _EMPTY_LINES = rb"(?:(?:data:?+ ?+|:[^\r\n]*+)" + _END + rb")++"
 _NOTHING = re.compile(rb"(?:(?:%b?+%b|%b)%b)++" % (_END, _EMPTY_LINES, _END, _END))
+_EMPTY = (b"\n\n\n", b"\n:", b"\ndata\n", b"\ndata:\n", b"\ndata: \n")
+_EMPTY_STARTS = (b":", b"\n", b"data\n", b"data:\n", b"data: \n")
+"""What such a frame has, if its lines end in LF."""
 BLANK_LINE_ENDS = (b"\n\n", b"\r\r", b"\n\r", b"\n\r\n")
 """A frame may begin after these."""
 # A blank line is at most four bytes long, so the last three may be the start of one.
@@ -211,7 +214,9 @@ def split(stream: bytes, max_frame: int = MAX_FRAME) -> Iterator[Frame]:
 def frames_in(data: bytes) -> tuple[list[Frame], bytes]:
     """The frames of `data`, and the beginning of one, which may be empty.  Of many short lines,
     those that carry nothing and follow each other are one."""
-    if CR not in data and _TINY * data.count(LF) <= len(data):
+    tiny = _TINY * data.count(LF) > len(data)
+    empty = tiny and (data.startswith(_EMPTY_STARTS) or any(each in data for each in _EMPTY))
+    if CR not in data and not empty:
         # As nearly all hosts send; this is much faster than an expression.
         *raws, rest = data.split(b"\n\n")
         return [Frame(raw + b"\n\n") for raw in raws], rest
