@@ -34,6 +34,14 @@ def test_a_log_file_leaves_as_a_client_would_receive_it() -> None:
     assert b"repaired bash" in ran.stderr
 
 
+def test_it_writes_a_reply_as_a_stream_of_another_api() -> None:
+    ran = dragoman(LEAK / "upstream.sse", "--request", LEAK / "request.json", "--as", "messages")
+    assert ran.returncode == 0
+    assert b"event: message_start" in ran.stdout
+    assert b'"type":"tool_use"' in ran.stdout
+    assert b"repaired bash" in ran.stderr
+
+
 def test_a_clean_log_leaves_as_it_is() -> None:
     clean = FOLDER / "clean_text" / "upstream.sse"
     ran = dragoman(clean)

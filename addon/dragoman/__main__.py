@@ -3,14 +3,15 @@
     dragoman run api.moonshot.ai                   # `dragoman --help` lists the commands
     dragoman turn.log                              # what a client would receive
     dragoman turn.log --request turn-request.json
+    dragoman turn.log --as responses               # the same reply, as a stream of another API
     mitmdump -s "$(dragoman)"                      # where the addon's script is
 
 `python3 -m dragoman` is the same command.
 
 A reply is an event stream of chat chunks, or of events of Responses or Messages (`*.sse`, `*.log`),
 or the JSON of one that was not streamed.  The request declares the tools, and so decides which call
-is meant; without it no tool is declared, and a reply of Responses is none.  The repaired reply goes
-to standard output, what was done to standard error.
+is meant; without it no tool is declared.  The repaired reply goes to standard output, what was done
+to standard error.
 """
 
 from __future__ import annotations
@@ -20,10 +21,9 @@ import sys
 import time
 from pathlib import Path
 
-from .bridge.native.reply_repair import api_of, repair_whole, tools_of
+from .bridge.convert_reply import APIS, convert_reply
 from .notes import Evidence
 from .proxy.command import listed, run_command, script
-from .repair.policy import Policy
 from .wire.json_codec import NotJson, loads
 
 
@@ -39,6 +39,7 @@ def main() -> int | str:
     )
     parser.add_argument("reply", nargs="?", type=Path, help="a recorded reply to repair")
     parser.add_argument("--request", type=Path, help="the request (JSON) that it answers")
+    parser.add_argument("--as", dest="api", choices=APIS, help="the API of the client")
     paths = parser.parse_args()
     if paths.reply is None:
         print(script())
@@ -51,8 +52,7 @@ def main() -> int | str:
         return f"{error.filename}: {error.strerror}"
     except NotJson as error:
         return f"{paths.request}: not JSON ({error}); give the body of the request"
-    tools = tools_of(request, api_of(request, reply))
-    repaired = repair_whole(reply, tools, Policy(), evidence, int(time.time()))
+    repaired = convert_reply(reply, request, paths.api, evidence, int(time.time()))
     sys.stdout.buffer.write(repaired)
     print("\n".join(evidence.lines()) or "nothing to repair", file=sys.stderr)
     return 0

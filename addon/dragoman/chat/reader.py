@@ -93,7 +93,6 @@ class ChatReader:
         return sum(each.remembered for each in self._assemblers.values()) + self._beside
 
     def take_repeated(self) -> int:
-        """How many heads (`Unread.HEAD`) began no call, as no arguments followed; forgets them."""
         return sum(assembler.take_repeated() for assembler in self._assemblers.values())
 
     def shown(self, part: Part, _: Any, /) -> Shown:

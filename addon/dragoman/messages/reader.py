@@ -59,6 +59,9 @@ class MessagesReader:
         self._part = Part("other")
         """The latest block."""
 
+    def take_repeated(self) -> int:
+        return 0
+
     def shown(self, part: Part, _: Any, /) -> Shown:
         block = part.begun
         given = block.get("input")

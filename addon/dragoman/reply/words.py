@@ -274,6 +274,9 @@ class Reader(Protocol):
     def read(self, frame: Frame) -> list[Delta]:
         """What any other frame says, in the order of its words."""
 
+    def take_repeated(self) -> int:
+        """How many heads (`Unread.HEAD`) began no call, as no arguments followed; forgets them."""
+
     def shown(self, part: Part, raw: Any, /) -> Shown:
         """A part of no other kind, for people; `raw` is that of its beginning or its end."""
 

@@ -79,6 +79,9 @@ class ResponsesReader:
         """The first snapshot."""
         return self._host.response
 
+    def take_repeated(self) -> int:
+        return 0
+
     def shown(self, part: Part, raw: Any, /) -> Shown:
         item = raw if isinstance(raw, dict) else part.begun
         if part.type == "compaction":

@@ -32,6 +32,8 @@ FINISHES: dict[str, TurnEnd | Literal["failed"]] = {
     "function_call": "completed",
     "eos": "completed",
     "end_turn": "completed",
+    "tool_use": "completed",
+    "stop_sequence": "completed",
     "length": "max_output_tokens",
     "max_tokens": "max_output_tokens",
     "model_length": "max_output_tokens",

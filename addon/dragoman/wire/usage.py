@@ -117,6 +117,18 @@ def usage(counted: Counts | None, sent: int, written: int) -> tuple[Json, bool]:
     }, known.input is None or known.output is None
 
 
+def chat_usage(counted: Counts) -> Json:
+    """The same for Chat Completions, of what the upstream has counted."""
+    read, wrote = counted.input or 0, counted.output or 0
+    return {
+        "prompt_tokens": read,
+        "completion_tokens": wrote,
+        "total_tokens": counted.total if counted.total is not None else read + wrote,
+        "prompt_tokens_details": {"cached_tokens": counted.cached},
+        "completion_tokens_details": {"reasoning_tokens": counted.reasoning},
+    }
+
+
 def messages_usage(counted: Counts | None, sent: int, written: int) -> tuple[Json, bool]:
     """The same for the Messages API.  Clients add the first three to know when to compact; hosts
     that do not count say 0."""

@@ -18,16 +18,17 @@ from .responses_repair import ResponsesRepair
 _BEGIN = 4096
 """Bytes of a reply that show its API."""
 _MESSAGE = re.compile(rb'"type"\s*+:\s*+"message"')
+_RESPONSE = re.compile(rb'"type"\s*+:\s*+"response\.|"object"\s*+:\s*+"response"')
 Tools = DeclaredTools | RequestTools | MessagesTools
 """Those of a chat request, of a Responses request, or of a Messages request."""
 
 
 def api_of(request: object, reply: bytes) -> str:
-    """The API of a recorded reply: of Responses, as the request shows; of Messages, as it itself
-    does."""
-    if isinstance(request, dict) and "input" in request and "messages" not in request:
-        return "responses"
+    """The API of a recorded reply, as it itself shows, or for Responses the request."""
     begin = reply[:_BEGIN]
+    asked = isinstance(request, dict) and "input" in request and "messages" not in request
+    if asked or _RESPONSE.search(begin):
+        return "responses"
     return "messages" if b"message_start" in begin or _MESSAGE.search(begin) else "chat"
 
 

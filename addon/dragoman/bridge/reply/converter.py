@@ -25,7 +25,7 @@ from ...chat.reader import ChatReader
 from ...notes import Evidence
 from ...reply.event_queue import EventQueue
 from ...reply.in_order import InOrder
-from ...reply.words import Delta, Done, Failed, Finish, Other
+from ...reply.words import Delta, Done, Failed, Finish, Other, Reader
 from ...wire.chat_end import EARLY, TurnEnd
 from ...wire.errors import ErrorForm, ErrorObject, failure, known_error
 from ...wire.json_codec import Json, NotJson
@@ -103,19 +103,32 @@ class ReplyConverter:
     """One turn's reply. The methods return the frames that are to be sent now."""
 
     def __init__(
-        self, writer: ReplyWriter, names: Set[str], evidence: Evidence, *, thinks: bool = False
+        self,
+        writer: ReplyWriter,
+        names: Set[str],
+        evidence: Evidence,
+        *,
+        thinks: bool = False,
+        reader: Reader | None = None,
     ) -> None:
-        """`names`: those that a call may have upstream.  `thinks`: reasoning was asked for."""
+        """`names`: those that a call may have upstream.  `thinks`: reasoning was asked for.
+        `reader`: that of the upstream's API; without, it is Chat Completions."""
         self.writer = writer
         self._evidence = evidence
         self._order = InOrder(names, evidence)
         calls = not writer.seeks_summary
-        self._reader = ChatReader(names)
+        self._reader: Reader = reader or ChatReader(names)
         self._counts: Counts | None = None
         self._counted: Json = {}
         """A later chunk with usage: some hosts count in every chunk."""
         self._choices = Choices(evidence)
-        self._turn = OneTurn(self._choices, evidence, thinks=thinks, calls=calls)
+        self._turn = OneTurn(
+            self._choices,
+            evidence,
+            thinks=thinks,
+            calls=calls,
+            mixes=self._reader.one_channel,
+        )
         self._stopped_by = ""
         self._has_choices = False
         self._empty = 0
@@ -253,7 +266,10 @@ class ReplyConverter:
             self._say(self._turn.take(delta))
 
     def _skip(self, frame: Frame) -> None:
-        """A frame that has no value."""
+        """A frame that has no value, or the end after those of another API."""
+        if frame.is_done:
+            self._end()
+            return
         try:
             if frame.value is None and frame.data is not None:
                 self._evidence.note("skipped", "event that is no chunk")

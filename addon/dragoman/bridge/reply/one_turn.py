@@ -23,7 +23,7 @@ from ...reply.words import (
     Unread,
 )
 from ...wire.chat_delta import token_logprobs
-from ...wire.json_codec import Json, dumps
+from ...wire.json_codec import Json, dumps, quoted
 from .choices import Choices
 from .think_tags import SplitText, ThinkSplitter
 
@@ -36,9 +36,16 @@ class OneTurn:
     """Takes the words of one reply; its methods give those of its turn."""
 
     def __init__(
-        self, choices: Choices, evidence: Evidence, *, thinks: bool, calls: bool = True
+        self,
+        choices: Choices,
+        evidence: Evidence,
+        *,
+        thinks: bool,
+        calls: bool = True,
+        mixes: bool = True,
     ) -> None:
-        """`thinks`: reasoning was asked for.  `calls`: whether the reply may have any."""
+        """`thinks`: reasoning was asked for.  `calls`: whether the reply may have any.  `mixes`:
+        whether its host mixes text, thoughts and calls, as chat hosts do."""
         self._choices = choices
         self._thinks = thinks
         self._takes_calls = calls
@@ -49,9 +56,11 @@ class OneTurn:
         """Bytes that log probabilities and annotations take."""
         self._logprobs: list[Json] = []
         """Of the text that comes next."""
-        self._splitter: ThinkSplitter | None = ThinkSplitter()
+        self._splitter = ThinkSplitter() if mixes else None
         """None once all content is text."""
         self._moved = False
+        self._inputs: set[Part] | None = None if mixes else set()
+        """The calls whose input is text and becomes JSON, as far as they have begun."""
         self._callers = {0}
         """The choices with calls."""
 
@@ -79,7 +88,7 @@ class OneTurn:
         if part is not None and not (isinstance(delta, Other) and part.kind == "call"):
             self._choices.takes(part.kind, choice)
         if isinstance(delta, CallBegin | Arguments | PartEnd):
-            return self._call(delta)
+            return self._call(delta) if delta.part.kind == "call" else ()
         if isinstance(delta, Cited):
             self.entries += _size(delta.annotations)
             return [delta]
@@ -152,6 +161,8 @@ class OneTurn:
             if not isinstance(delta, PartEnd):
                 self._evidence.note("dropped", "a call beside a summary")
             return ()
+        if self._inputs is not None and delta.part.type == "custom":
+            return self._custom(self._inputs, delta)
         if isinstance(delta, PartEnd):
             return [delta]
         self.size += len(delta.text)
@@ -161,6 +172,18 @@ class OneTurn:
             self._callers.add(delta.part.choice)
             self.size += ITEM
         return [delta] if self._splitter is None else [*self.end_content(), delta]
+
+    def _custom(self, begun: set[Part], delta: CallBegin | Arguments | PartEnd) -> list[Delta]:
+        """A call of a custom tool, as one of a function with its input."""
+        part, found = delta.part, list[Delta]()
+        if isinstance(delta, CallBegin) and part not in begun:
+            begun.add(part)
+            found = [CallBegin(part, delta.id, delta.name), Arguments(part, '{"input":"')]
+        if isinstance(delta, PartEnd):
+            return [delta] if delta.cut else [Arguments(part, '"}'), delta]
+        self.size += len(delta.text)
+        text = quoted(delta.text)[1:-1].decode()
+        return [*found, Arguments(part, text)] if text else found
 
 
 def _size(entries: list[Json]) -> int:

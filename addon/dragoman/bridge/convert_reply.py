@@ -1,0 +1,58 @@
+"""A recorded reply of any of the three APIs, repaired, as a stream of another one:
+`repaired bytes -> reader of its API -> one turn -> in order -> writer of the other`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from ..chat.reader import ChatReader
+from ..messages.errors import MessagesErrors
+from ..messages.reader import MessagesReader
+from ..notes import Evidence
+from ..repair.policy import Policy
+from ..reply.turn_context import Tool, TurnContext
+from ..reply.words import Reader
+from ..responses.dialects import OPENAI
+from ..responses.reader import ResponsesReader
+from ..responses.response_object import snapshot
+from ..wire.sse import joined
+from .chat_reply import ChatReply
+from .chat_to_messages import MessageReply
+from .chat_to_responses import ResponseWriter
+from .native.reply_repair import api_of, repair_whole, tools_of
+from .read_reply import read_reply
+from .reply.converter import ReplyConverter, ReplyWriter
+from .reply.pipeline import BridgePipeline
+
+Api = Literal["chat", "responses", "messages"]
+APIS: tuple[Api, ...] = ("chat", "responses", "messages")
+_READERS: dict[str, Callable[[], Reader]] = {
+    "chat": ChatReader,
+    "responses": ResponsesReader,
+    "messages": MessagesReader,
+}
+
+
+def convert_reply(body: bytes, request: Any, to: Api | None, evidence: Evidence, now: int) -> bytes:
+    """The reply to a `request` (``{}``: not known) for a client of the API `to`; of one of the same
+    API, or None, the repaired reply.  `now` (seconds) is the time of the reply."""
+    api = api_of(request, body)
+    repaired = repair_whole(body, tools_of(request, api), Policy(), evidence, now)
+    if to in (None, api):
+        return repaired
+    read = read_reply(repaired)
+    tools = {name: Tool("function", name) for name, _ in read.calls}
+    turn = TurnContext({}, read.facts.model, True, tools)
+    writer = _writer(to, turn, evidence, now)
+    reply = ReplyConverter(writer, tools.keys(), evidence, reader=_READERS[api]())
+    return joined(BridgePipeline(reply, None).convert(repaired))
+
+
+def _writer(to: Api | None, turn: TurnContext, evidence: Evidence, now: int) -> ReplyWriter:
+    if to == "chat":
+        return ChatReply(turn, f"chatcmpl-{now}", now)
+    if to == "messages":
+        return MessageReply(turn, evidence, f"msg_{now}", MessagesErrors(""))
+    response = snapshot(turn, f"resp_{now}", now)
+    return ResponseWriter(response, turn, OPENAI, evidence, clock=lambda: now, prior=())
