@@ -50,6 +50,17 @@ CALLS = {
     "minimax_text": f'[TOOL_CALL]¦{{"name": "bash", "arguments": {LS}}}¦[/TOOL_CALL]',
     "gemma": '<|tool_call>¦call:bash{command:<|"|>¦ls¦<|"|>}¦<tool_call|>',
     "lfm2": '<|tool_call_start|>¦[bash(command="¦ls¦")]¦<|tool_call_end|>',
+    "longcat": f'<longcat_tool_call>¦{{"name": "bash", "arguments": {LS}}}¦</longcat_tool_call>',
+    "gigachat": f'<|function_call|>¦{{"name": "bash", "arguments": {LS}}}¦</s>',
+    "cohere": f'<|START_ACTION|>¦[{{"tool_name": "bash", "parameters": {LS}}}]¦<|END_ACTION|>',
+    "internlm": f'<|action_start|><|plugin|>¦{{"name": "bash", "parameters": {LS}}}¦<|action_end|>',
+    "apertus": f'<|tools_prefix|>¦[{{"bash": {LS}}}]¦<|tools_suffix|>',
+    "iquest": f'<iquest_tool_call>¦{{"name": "bash", "arguments": {LS}}}¦</iquest_tool_call>',
+    "kimi_horizon": f'<ifm|tool_call>¦{{"name": "bash", "arguments": {LS}}}¦</ifm|tool_call>',
+    "content_invoke": f'<|content_invoke_tool_json|>¦{{"name": "bash", "arguments": {LS}}}¦'
+    "<|end_message|>",
+    "function_call": f'<function_call>¦{{"name": "bash", "arguments": {LS}}}¦</function_call>',
+    "tool_calls": f'<tool_calls>¦[{{"name": "bash", "arguments": {LS}}}]¦</tool_calls>',
     "calling_tool": f"[Calling tool:¦ bash({LS}¦)]",
 }
 TAGGED = ("kimi_k3", "dsml", "qwen", "glm", "claude", "minimax_m2", "minimax_m3")

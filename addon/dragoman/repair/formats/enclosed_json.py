@@ -3,11 +3,13 @@
     <tool_call>{"name": NAME, "arguments": {…}}</tool_call>
     <TOOLCALL>[{"name": NAME, "arguments": {…}}]</TOOLCALL>
     <|python_tag|>{"name": NAME, "parameters": {…}}; {…}
+    <tool_call name="NAME">{…}</tool_call>
     [Calling tool: NAME({…})]
 
 The first one is Hermes's, which Qwen2.5, Qwen3 and many others write.  The calls of Qwen and GLM
-begin with the same tag, so each of these formats matches it only together with what follows.  The
-last one is how clients show a call; models repeat it from the conversation.
+begin with the same tag, so each of these formats matches it only together with what follows.  In
+the last two the name precedes the arguments.  The very last is how clients show a call; models
+repeat it from the conversation.
 """
 
 from __future__ import annotations
@@ -17,36 +19,52 @@ import re
 from ..events import Header
 from .json_arguments import CallEnds
 from .json_calls import JsonCallsParser
-from .marker_set import BLANKS, HeaderPattern, Part, marker_set, opening
+from .marker_set import BLANKS, HeaderPattern, Part, Run, marker_set, opening
 from .protocol import WORD, LeakFormat
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
-_CALLING = "[Calling tool:"
+_ANY = r"\s*+"
+_NAME = rf"(?P<name>{WORD})"
 
 
-class CallingToolParser(JsonCallsParser):
-    """Reads one call, whose name precedes its arguments."""
-
-    closer = ")]"
-    ends = CallEnds(marker_set((")]",)), frozenset((")]",)))
-    header = HeaderPattern.of((r"\s*+", rf"(?P<name>{WORD})", r"\s*+", r"\(", r"\s*+", r"(?=\{)"))
-
-    def _begin(self, found: re.Match[str]) -> bool:
-        return self._start_json(Header(found["name"]), found.end())
+def _ends_with(*closers: str) -> tuple[str, ...]:
+    """Those of the markers that a text may name alone: there they may be strays."""
+    return tuple(closer for closer in closers if closer.startswith("</"))
 
 
-def _enclosed(name: str, begin: str, end: str, *member: Part, marked: bool = True) -> LeakFormat:
+def _enclosed(
+    name: str, begins: str | tuple[str, ...], end: str, *member: Part, marked: bool = True
+) -> LeakFormat:
     """A format with these markers.  In a text the first is one only before an object, whose
     beginning is a `member` of it.  `marked`: whether hosts send the last of them."""
+    openers = (begins,) if isinstance(begins, str) else begins
 
     class Parser(JsonCallsParser):
-        ends = CallEnds(marker_set((begin, end)), frozenset((end,)))
+        ends = CallEnds(marker_set((*openers, end)), frozenset((end,)))
         closer = end
         end_is_marked = marked
 
-    ends = (end,) if end.startswith("</") else ()  # a lone one may be a stray
-    in_text = opening((begin,), rf"(?:\[{BLANKS})?+", r"\{", *member, ends=ends, first=begin[0])
-    return LeakFormat(name, (begin, *ends), in_text, Parser)
+    ends = _ends_with(end)
+    first = openers[0][0]
+    in_text = opening(openers, rf"(?:\[{BLANKS})?+", r"\{", *member, ends=ends, first=first)
+    return LeakFormat(name, (*openers, *ends), in_text, Parser)
+
+
+def _named(name: str, begin: str, head: tuple[Part, ...], end: str) -> LeakFormat:
+    """A format with a name in the `head` of a call, before its arguments.  Where a line ends the
+    call, nothing but that may follow them."""
+
+    class Parser(JsonCallsParser):
+        """Reads one call."""
+
+        closer = end.strip()
+        ends = CallEnds(marker_set((end,)), frozenset((end,)))
+        header = HeaderPattern.of((*head, r"\s*+", r"(?=\{)"))
+
+        def _begin(self, found: re.Match[str]) -> bool:
+            return self._start_json(Header(found["name"]), found.end())
+
+    return LeakFormat(name, (begin,), marker_set((begin,)), Parser)
 
 
 _MEMBER = (BLANKS, '[{"]')
@@ -60,4 +78,35 @@ LFM2_JSON = _enclosed("lfm2", "<|tool_call_start|>", "<|tool_call_end|>", *_MEMB
 SEED = _enclosed("doubao", "<seed:tool_call>", "</seed:tool_call>", *_MEMBER)
 TOOLS = _enclosed("tools", "<tools>", "</tools>", *_MEMBER)
 MINIMAX_TEXT = _enclosed("minimax_text", "[TOOL_CALL]", "[/TOOL_CALL]", *_MEMBER)
-CALLING_TOOL = LeakFormat("calling_tool", (_CALLING,), marker_set((_CALLING,)), CallingToolParser)
+LONGCAT = _enclosed("longcat", "<longcat_tool_call>", "</longcat_tool_call>", *_MEMBER)
+FUNCTION_CALL = _enclosed(
+    "function_call", "<function_call>", "</function_call>", *_MEMBER, marked=False
+)
+TOOL_CALLS = _enclosed("tool_calls", "<tool_calls>", "</tool_calls>", *_MEMBER)
+GIGACHAT = _enclosed(
+    "gigachat",
+    ("<|function_call|>", "<|message_sep|>\n\nfunction call<|role_sep|>"),
+    "</s>",
+    *_MEMBER,
+    marked=False,
+)
+COHERE = _enclosed("cohere", "<|START_ACTION|>", "<|END_ACTION|>", *_MEMBER)
+INTERNLM = _enclosed("internlm", "<|action_start|><|plugin|>", "<|action_end|>", *_MEMBER)
+APERTUS = _enclosed("apertus", "<|tools_prefix|>", "<|tools_suffix|>", *_MEMBER)
+IQUEST = _enclosed("iquest", "<iquest_tool_call>", "</iquest_tool_call>", *_MEMBER)
+HORIZON = _enclosed("kimi_horizon", "<ifm|tool_call>", "</ifm|tool_call>", *_MEMBER)
+INVOKED = _enclosed(
+    "content_invoke", "<|content_invoke_tool_json|>", "<|end_message|>", *_MEMBER, marked=False
+)
+
+_VALUE = "[\"'][^\"'<>]{0,128}+[\"']"
+_ATTRIBUTES = Run(
+    rf"(?:\s*+(?!name\b)[a-z_]{{1,20}}+={_VALUE}){{0,3}}+\s*+name=[\"']{_NAME}[\"']"
+    rf"(?:\s*+[a-z_]{{1,20}}+={_VALUE}){{0,3}}+\s*+",
+    r"[^<>{}]*+",
+)
+ATTRIBUTES = _named("hermes", "<tool_call ", (_ATTRIBUTES, ">"), CLOSE)
+CALLING_TOOL = _named("calling_tool", "[Calling tool:", (_ANY, _NAME, _ANY, r"\("), ")]")
+TOOL_USE = _named("calling_tool", "[Tool Use:", (_ANY, _NAME, _ANY, r"\("), ")]")
+CALLING = _named("calling_tool", "Calling tool:", (_ANY, _NAME, _ANY, r"\("), ")")
+TOOL_LABEL = _named("calling_tool", "[tool:", (_ANY, _NAME, _ANY, r"\]"), "\n")

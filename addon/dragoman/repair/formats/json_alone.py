@@ -34,6 +34,7 @@ class JsonAloneParser(JsonCallsParser):
     end_is_marked = False
     ends = CallEnds(marker_set((_FENCE,)))
     closer = _FENCE
+    other_names = ()
 
     def _is_no_call(self, keys: list[str], members: list[Member]) -> bool:
         names = [each.value for each in members if each.key == "name"]

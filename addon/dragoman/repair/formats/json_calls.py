@@ -2,7 +2,8 @@
 
 The members come in any order.  ``parameters`` are arguments, too, and some models write either as
 a JSON string.  The objects come one after the other or in a list; some models double their outer
-braces, leave the last one out, or write ``{"type": "function", "function": {…}}`` as the API does.
+braces, leave the last one out, or write ``{"type": "function", "function": {…}}`` as the API does,
+or the tool's name as the key, ``{NAME: {…}}``.
 
 An object is held until it is whole.  Models write ``args``, ``input`` or ``params``, or the
 arguments as members of the object, and that is a call only if the tool declares them; else it is
@@ -32,14 +33,16 @@ OBJECT = (
 """With what a call begins."""
 _LOOKED_AT = 4096
 """Characters of an object in which each new one may show what it is."""
-_NAME = re.compile(rf'"name"\s*+:\s*+"({WORD})"')
+_NAME = re.compile(rf'"(?:tool_)?(?:name|function|tool)"\s*+:\s*+"({WORD})"')
 _NOT_BLANK = re.compile(r"\S")
 _SEMICOLON = re.compile(r"\s{0,64}+;\s{0,64}+")
 _BETWEEN = re.compile(rf"\s{{0,{HEADER_LIMIT - 1}}}(?P<what>[{{}}\],])")
 
 _ARGUMENTS = ("arguments", "parameters")
-_OTHER_WORDS = ("args", "input", "params")
+_OTHER_WORDS = ("args", "input", "params", "tool_input")
 """What models write for these, if the tool has no argument of that name."""
+_OTHER_NAMES = ("tool_name", "tool", "function")
+"""What models write for ``name``, if its value is a text."""
 _OF_THE_API = ("id", "type", "index", "call_id", "tool_call_id", "name")
 """Members that are no arguments, if the tool has none of that name."""
 
@@ -49,6 +52,8 @@ class JsonCallsParser(LeakParser):
 
     header = HeaderPattern.of(OBJECT)
     ends: CallEnds
+    other_names: tuple[str, ...] = _OTHER_NAMES
+    """What may stand for ``name``."""
 
     def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
         super().__init__(match, header, start, tools)
@@ -114,13 +119,13 @@ class JsonCallsParser(LeakParser):
         members, _, key = members_so_far(str(self._text)[:_LOOKED_AT])
         return self._is_no_call([*(each.key for each in members), key], members) and self._refuse()
 
-    def _is_no_call(self, keys: list[str], members: list[Member]) -> bool:  # noqa: ARG002
+    def _is_no_call(self, keys: list[str], members: list[Member]) -> bool:
         """Whether the beginning of an object, with these members, shows that it is none.  `keys`
         are theirs, and that of a member whose value has no end yet."""
-        names = [each.value for each in members if each.key == "name"][:1]
+        names = [each.value for each in self._with_name(members) if each.key == "name"][:1]
         fits = [isinstance(name, str) and bool(self._tools.find(name)) for name in names]
-        self._is_declared = any(fits)
-        return names != [] and not self._is_declared
+        self._is_declared = any(fits) or (bool(self.other_names) and keys[0] in self._tools)
+        return "name" in keys[: len(members)] and not self._is_declared
 
     def _end_unclosed(self) -> bool:
         """The JSON goes on no further: the closing brace of the object is missing, if what may
@@ -141,6 +146,7 @@ class JsonCallsParser(LeakParser):
             at = keys.index("function")
             inner, begin = members[at].text, members[at].start
             members = [each._replace(start=each.start + begin) for each in members_of(inner)]
+        members = self._with_name(members)
         names = [each.value for each in members if each.key == "name"]
         name = names[0] if names and isinstance(names[0], str) else None
         pieces = self._arguments_of(members, name) if name is not None else None
@@ -151,6 +157,19 @@ class JsonCallsParser(LeakParser):
         self._call = Header(name, form=form), pieces
         self._read = type(self)._read_between
         return True
+
+    def _with_name(self, members: list[Member]) -> list[Member]:
+        """The members of an object with ``name`` and ``arguments`` for what means these."""
+        keys = [each.key for each in members]
+        if "name" in keys or not self.other_names:
+            return members
+        if len(members) == 1 and keys[0] in self._tools and isinstance(members[0].value, dict):
+            named = Member("name", keys[0], dumps(keys[0]).decode(), 0)
+            return [named, members[0]._replace(key="arguments")]
+        for at, each in enumerate(members):
+            if each.key in self.other_names and isinstance(each.value, str):
+                return [*members[:at], each._replace(key="name"), *members[at + 1 :]]
+        return members
 
     def _arguments_of(self, members: list[Member], name: str) -> list[str] | None:
         """The arguments in the members of an object, in pieces; None if there is no call."""

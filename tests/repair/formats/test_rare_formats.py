@@ -1,0 +1,148 @@
+"""Calls in formats, dialects and spellings that few models write, each as it was seen: a table."""
+
+from __future__ import annotations
+
+import pytest
+
+from dragoman.repair.events import ScanEvent
+from dragoman.repair.formats import AUTO
+from tests.repair.formats.turns import cuts_of, events_of, gist
+
+TOOLS = {
+    "bash": {"command": {"type": "string"}, "timeout": {"type": "integer"}},
+    "get_weather": {"location": {"type": "string"}, "date": {"type": "string"}},
+    "exec_command": {"cmd": {"type": "string"}},
+    "finish": {},
+}
+REQUIRED = {"bash": ["command"], "get_weather": ["location"], "exec_command": ["cmd"]}
+REQUEST = {
+    "tools": [
+        {
+            "type": "function",
+            "function": {
+                "name": name,
+                "parameters": {
+                    "type": "object",
+                    "properties": properties,
+                    "required": REQUIRED.get(name, []),
+                },
+            },
+        }
+        for name, properties in TOOLS.items()
+    ]
+}
+ACTIVE = AUTO.active("")
+LS = '{"command": "ls"}'
+OBJECT = f'{{"name": "bash", "arguments": {LS}}}'
+BASH = '[bash {"command":"ls"}]'
+BOTH = '[bash {"command":"ls","timeout":5}]'
+WEATHER = '[get_weather {"location":"Dublin","date":"2025-04-14"}]'
+ATEM = (
+    '<atem:function_calls>\n<atem:invoke name="bash">\n<atem:parameter name="command">ls'
+    "</atem:parameter>\n</atem:invoke>\n</atem:function_calls>"
+)
+HY3 = (
+    "<tool_calls{0}><tool_call{0}>bash<tool_sep{0}>\n<arg_key{0}>command</arg_key{0}>\n"
+    "<arg_value{0}>ls</arg_value{0}>\n</tool_call{0}>\n</tool_calls{0}>"
+)
+PARAM = (
+    '<function name="bash"><param name="command">ls</param>'
+    '<param name="timeout">5</param></function>'
+)
+SHAPES = {
+    # Between tags.
+    # JSON between markers.
+    "longcat": (f"<longcat_tool_call>{OBJECT}</longcat_tool_call>", BASH),
+    "gigachat": (f"<|function_call|>{OBJECT}", BASH),
+    "gigachat's words": (f"<|message_sep|>\n\nfunction call<|role_sep|>\n{OBJECT}", BASH),
+    "function_call": (f"<function_call>{OBJECT}</function_call>", BASH),
+    "granite 20b": (f"<function_call> {OBJECT}", BASH),
+    "minimax m1": (f"<tool_calls>\n{OBJECT}\n{OBJECT}\n</tool_calls>", BASH * 2),
+    "cohere": (
+        '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "bash", '
+        '"parameters": {"command": "ls"}}]'
+        "<|END_ACTION|>",
+        BASH,
+    ),
+    "internlm": (f"<|action_start|><|plugin|>\n{OBJECT}<|action_end|>", BASH),
+    "apertus": (
+        f'<|tools_prefix|>[{{"bash": {LS}}}, {{"finish": {{}}}}]<|tools_suffix|>',
+        BASH + "[finish {}]",
+    ),
+    "iquest": (f"<iquest_tool_call>{OBJECT}</iquest_tool_call>", BASH),
+    "k2 horizon": (f"<ifm|tool_call>{OBJECT}</ifm|tool_call>", BASH),
+    "content_invoke": (f"<|content_invoke_tool_json|>{OBJECT}", BASH),
+    "tool_name": (
+        '<tool_call>{"tool_name": "bash", "tool_input": {"command": "ls"}}</tool_call>',
+        BASH,
+    ),
+    "tool and args": ('[TOOL_CALL] {"tool": "bash", "args": {"command": "ls"}} [/TOOL_CALL]', BASH),
+    "attributes": (f'<tool_call id="call_1" name="bash">\n{LS}\n</tool_call>', BASH),
+    # Python.
+    # Words of clients.
+    "tool:": (f"[tool:bash] {LS}", BASH),
+    "tool use": (f"[Tool Use: bash({LS})]", BASH),
+    "calling tool": (f"Calling tool: bash({LS})", BASH),
+    # Rests of markup.
+    "a second closer": (f"<tool_call>{OBJECT}</tool_call>\n</tool_call>", BASH),
+    # The last value has no end.
+}
+
+
+TEXTS = {
+    "markers by their names": (
+        "A call of LongCat begins with <longcat_tool_call> and ends with </longcat_tool_call>.\n"
+        "GigaChat has <|function_call|>, Cohere <|START_ACTION|> and <|END_ACTION|>.\n"
+        "InternLM: <|action_start|><|plugin|>, Apertus: <|tools_prefix|>, others <function_call>."
+    ),
+    "documentation": (
+        '# Tools\n\n- `<function_call>{"name": "bash", "arguments": {}}</function_call>`\n'
+        '- `<longcat_tool_call>{"name": …}</longcat_tool_call>`, which the parser reads\n\n'
+        '```xml\n<tool_calls>[{"name": "bash", "arguments": {"command": "ls"}}]</tool_calls>\n'
+        "```\nThe list may have several."
+    ),
+    "a template": '<function_call>{"name": {{ name }}, "arguments": {{ args }}}</function_call>',
+    "tools that nobody declared": (
+        '<tool_calls>[{"name": "rm", "arguments": {"path": "/"}}]</tool_calls> and '
+        '[tool:rm] {"path": "/"}\n[Tool Use: rm({"path": "/"})] Calling tool: rm({"path": "/"})'
+    ),
+    "a transcript": (
+        "[tool:bash] ls\n[tool:bash] {} was empty\nCalling tool: bash\n[Tool Use: bash]\n"
+        'Calling tool: bash (it lists files)\nTool: bash\nInput: {"command": "ls"}'
+    ),
+    "JSON of other kinds": (
+        'It has [{"bash": {"command": "ls"}}], {"tool": "bash", "args": {"command": "ls"}} and '
+        '{"tool_name": "bash", "tool_input": {"command": "ls"}} in it.'
+    ),
+    "markup of another language": (
+        '<function_call> <name>bash</name></function_call>\n<tool_call id="1">x</tool_call>\n'
+        '<tool_call name="bash">text</tool_call>'
+    ),
+}
+
+
+def meant(events: list[ScanEvent]) -> str:
+    """The calls and the text, without the blanks of JSON."""
+    return gist(events).replace('": ', '":').replace(', "', ',"').strip()
+
+
+@pytest.mark.parametrize(("text", "wanted"), SHAPES.values(), ids=list(SHAPES))
+def test_a_call_is_read_however_it_is_cut(text: str, wanted: str) -> None:
+    for pieces in ([text], *cuts_of(text)):
+        assert meant(events_of(pieces, ACTIVE, REQUEST)) == wanted, pieces
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=list(TEXTS))
+def test_a_text_about_a_format_is_a_text_to_the_character(text: str) -> None:
+    for size in (len(text), 1, 2, 7):
+        pieces = [text[at : at + size] for at in range(0, len(text), size)]
+        assert gist(events_of(pieces, ACTIVE, REQUEST)) == text
+
+
+@pytest.mark.parametrize("text", [text for text, _ in SHAPES.values()], ids=list(SHAPES))
+def test_a_call_of_a_tool_that_nobody_declared_is_text_to_the_character(text: str) -> None:
+    for tool in TOOLS:
+        text = text.replace(tool, "rm")
+    for size in (len(text), 1, 5):
+        pieces = [text[at : at + size] for at in range(0, len(text), size)]
+        assert gist(events_of(pieces, ACTIVE, REQUEST)) == text
