@@ -288,6 +288,8 @@ def test_the_estimate_counts_tools_and_an_image_once() -> None:
         ({"max_tokens": "many"}, "max_tokens"),
         ({"system": 3}, "system"),
         ({"tools": [{"name": "Bash"}]}, "tools[0].input_schema"),
+        ({"tools": [{"name": "Bash", "input_schema": []}]}, "tools[0].input_schema"),
+        ({"tools": [{"input_schema": {}}]}, "tools[0].name"),
         ({"tool_choice": {"type": "some"}}, "tool_choice.type"),
         ({"tool_choice": {"type": "tool", "name": "None"}}, "tool_choice"),
         ({"thinking": {"type": "much"}}, "thinking.type"),

@@ -3,13 +3,13 @@ more.
 
 What is changed is what the host's words name, in one thing at a time:
 
-| the host says                                            | what is sent then                  |
-|----------------------------------------------------------|------------------------------------|
-| ``max_tokens`` is more than the model, or the rest of its context, has | as many as it has    |
-| ``max_tokens`` has another name                          | that name                          |
-| the model takes no images, or texts alone                | a line in the place of each        |
-| no ``response_format`` of this kind                      | none, and a line with the schema   |
-| a field is unknown, or not for this model                | none                               |
+| the host says                                        | what is sent then                     |
+|------------------------------------------------------|---------------------------------------|
+| ``max_tokens`` is too much, for the model or the rest of its context | as many as there are  |
+| ``max_tokens`` has another name                      | that name                             |
+| the model takes no images, or texts alone            | a line in the place of each           |
+| no ``response_format`` of this kind                  | none, and a line with the schema      |
+| a field is unknown, or not for this model            | none                                  |
 
 A conversation that is too long stays refused: its client makes it shorter.
 """
@@ -98,7 +98,7 @@ def _found(patterns: tuple[re.Pattern[str], ...], said: str) -> Iterator[re.Matc
 
 
 _USE_OTHER = re.compile(
-    r"'(max_tokens|max_completion_tokens)' is not supported\b.{0,60}\buse\b", re.I
+    r"'(max_tokens|max_completion_tokens)' is not supported\b.{0,60}\buse\b", re.IGNORECASE
 )
 
 

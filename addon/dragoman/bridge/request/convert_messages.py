@@ -53,7 +53,7 @@ def convert_messages(
     family = family_of(model)
     tools = tools_declared(dict(request.values))
     toolbox = Toolbox(family, unsupported=unsupported, evidence=evidence)
-    missed = _declare_servers(request, {tool.name for tool in tools}, toolbox)
+    missed = _missed(request, {tool.name for tool in tools}, toolbox)
     for tool in _in_order(tools, request):
         toolbox.declare([(f"tool {label(tool.name)}", _function(tool))])
         yield
@@ -142,12 +142,15 @@ def _not_here(missed: list[str]) -> str:
 # Tools
 
 
-def _declare_servers(request: RequestObject, declared: set[str], toolbox: Toolbox) -> list[str]:
-    """The names of the tools that Anthropic's servers run: recorded, or refused."""
+def _missed(request: RequestObject, declared: set[str], toolbox: Toolbox) -> list[str]:
+    """The names of the tools that Anthropic's servers run: recorded, or refused.  Refuses malformed
+    ones of the client's."""
     missed = []
     for path, value in request.array("tools"):
         tool = RequestObject.of(value, path)
         name = tool.string("name") or ""
+        tool.plain_object("input_schema")
+        tool.string("description")
         if name in declared or name == PLACEHOLDER:
             continue
         kind = tool.string("type")

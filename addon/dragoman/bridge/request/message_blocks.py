@@ -26,6 +26,7 @@ from ..conversation import (
     ToolCall,
     ToolOutput,
 )
+from ..cure.once_more import NO_IMAGES
 from ..messages_blocks import plain_blocks, reminder, system_text
 from ..model_families import Family
 from .content import merged
@@ -38,7 +39,6 @@ _SAYS_SO = re.compile(r"\s*+(?:<\w{0,40}error>|[\[(]?\w{0,40}error\b)", re.IGNOR
 """The beginning of a result that says itself that it is an error."""
 _IMAGE_FOLLOWS = "[image follows]"
 _NO_FILE = "[An image was left out: it is kept by Anthropic, and cannot be read here.]"
-_NO_IMAGES = "[An image was left out: this model reads no images.]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class MessageReader:
     def _image(self, block: RequestObject) -> ContentPart:
         if not self.family.reads_images:
             self.evidence.note("left out", f"an image ({self.family.name})")
-            return {"type": "text", "text": _NO_IMAGES}
+            return {"type": "text", "text": NO_IMAGES}
         source = block.object("source")
         if source is None:
             raise missing(block.at("source"))
