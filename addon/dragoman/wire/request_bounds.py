@@ -18,7 +18,9 @@ BYTES = f"{MAX_BODY:,} bytes, decompressed"
 MAX_VALUES = 400_000
 """JSON values of a request: to read or to write as many takes less than 100 ms."""
 MAX_ITEMS = 20_000
-"""Items or messages, and members of an array of one of them: parts, calls."""
+"""Items or messages."""
+MAX_PARTS = 5_000
+"""Members of an array of one of them: parts, calls.  One is converted at once."""
 MAX_TOOLS = 2_000
 """Tools, also those that items or namespaces hold; hosts take a few hundred."""
 
@@ -57,8 +59,8 @@ def _check_lists(request: dict[str, Any]) -> None:
             if not isinstance(item, dict):
                 continue
             for member in item.values():
-                if isinstance(member, list) and len(member) > MAX_ITEMS:
-                    raise TooLarge(f"{MAX_ITEMS:,} parts in an item")
+                if isinstance(member, list) and len(member) > MAX_PARTS:
+                    raise TooLarge(f"{MAX_PARTS:,} parts in an item")
             if "tools" in item:
                 tools += _tools_in(item)
     if tools > MAX_TOOLS:

@@ -6,7 +6,8 @@ there is none.  So missing counts are estimated from sizes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -144,11 +145,19 @@ def messages_usage(counted: Counts | None, sent: int, written: int) -> tuple[Jso
     }, not (known.input and known.output)
 
 
-def estimated_tokens(request: Json) -> int:
-    """Of a request; at least 1."""
+_AT_ONCE = 10_000
+"""Values that are looked at before others have their turn."""
+
+
+def estimated_tokens(request: Json) -> Generator[None, None, int]:
+    """Of a request; at least 1.  Yields after some values."""
     tokens = characters = 0
     waiting: list[Any] = [request]
-    while waiting:
+    for seen in itertools.count():
+        if not waiting:
+            break
+        if seen % _AT_ONCE == 0:
+            yield
         value = waiting.pop()
         if isinstance(value, dict):
             waiting += value

@@ -61,7 +61,8 @@ def converted(
     cured = yield from cure_request({"model": turn.model} | fields, family.bridged, evidence)
     chat = {"model": turn.model, "messages": messages} | cured.request
     yield
-    turn = replace(turn, tools=toolbox.tools, estimate=estimated_tokens(chat))
+    estimate = yield from estimated_tokens(chat)
+    turn = replace(turn, tools=toolbox.tools, estimate=estimate)
     return Conversion(chat, turn, names, request.get("tool_choice"))
 
 
