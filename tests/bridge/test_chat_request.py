@@ -406,3 +406,27 @@ def test_any_history_is_whole_and_a_turn_begins_with_the_one_before(
     spoke = {"role": "assistant", "content": next_text}
     later = cure(*messages, spoke, *more, model=model).request["messages"]
     assert dumps(later).startswith(dumps(made)[:-1])
+
+
+MISTRAL = "mistral-large-latest"
+
+
+def test_turns_alternate_for_mistral() -> None:
+    begin = [USER, calling(call("a")), output("a")]
+    made = cure(*begin, {**USER, "content": "stop"}, {**USER, "content": PARTS}, model=MISTRAL)
+    parts = [{"type": "text", "text": "stop"}, *PARTS]
+    said = {"role": "assistant", "content": "Understood."}
+    assert made.request["messages"] == [*begin, said, {"role": "user", "content": parts}]
+
+
+def test_turns_that_alternate_stay_as_they_are_for_mistral() -> None:
+    said = {"role": "assistant", "content": "ok"}
+    messages = [
+        {"role": "system", "content": "s"},
+        USER,
+        calling(call("a")),
+        output("a"),
+        said,
+        USER,
+    ]
+    assert cure(*messages, model=MISTRAL).notes == ()

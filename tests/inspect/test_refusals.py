@@ -28,6 +28,8 @@ TEXTS = [
     "Invalid 'tools[0].function.name': string does not match pattern. Expected a string that "
     "matches the pattern '^[a-zA-Z0-9_-]+$'.",
     "System message must be at the beginning.",
+    "Unexpected role 'user' after role 'tool'",
+    "After the optional system message, conversation roles must alternate user/assistant/user",
     "developer is not one of ['system', 'assistant', 'user', 'tool', 'function'] - "
     "'messages.0.role'",
     '{"error":{"message":"Provider returned error","metadata":{"raw":"{\\"error\\":{\\"message\\":'

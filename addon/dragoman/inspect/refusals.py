@@ -83,6 +83,11 @@ _CURABLE = (
         r"|developer is not one of|role developer\b",
         "a message of the system or the developer is refused; move it to the start",
     ),
+    (
+        "turns do not alternate",
+        r"unexpected role .?user.? after role|roles must alternate",
+        "the user speaks after a tool or twice in a row; let the assistant speak in between",
+    ),
 )
 _OTHERS = (
     (
