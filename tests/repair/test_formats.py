@@ -203,7 +203,7 @@ def test_of_two_markers_the_first_counts() -> None:
             "auto",
             "gpt-5.5",
             "MiniMaxAI/MiniMax-M2",
-            "kimi_k2 kimi_k3 minimax_m2 minimax_m3 minimax_text",
+            "kimi_k2 kimi_k3 minimax_m2 minimax_m3 minimax_text tool_calls",
         ),
         ("auto", "my-model", "claude-opus-5", "kimi_k2 kimi_k3 claude"),
         ("auto", "my-model", "", ANY),

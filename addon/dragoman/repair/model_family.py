@@ -27,6 +27,7 @@ _FAMILIES: dict[str, re.Pattern[str]] = {
         "nemotron": r"nemotron",
         "granite": r"granite|(?:^|[/:])phi-?[0-9]",
         "seed": r"doubao|seed-",
+        "muse": r"(?:^|[/:-])muse(?![a-z])",
         # Those that run only at their vendor's.
         "openai": r"(?<![a-z])(?:chat)?gpt(?![-_ ]?oss)|(?:^|[/:.@])(?:o[1-9](?![0-9a-z])|codex-)",
         "anthropic": r"claude",

@@ -109,6 +109,8 @@ class TextReader:
         """The marker at which a section or a call may begin, before which all is decided, with
         the header before it, and a new candidate; None when more input is needed."""
         while (marker := self._find()) is not None:
+            if not self.ended and marker.format.is_undecided(marker, self.buffer):
+                return None
             header, text = self._text_before(marker)
             if text:
                 self.release(text)

@@ -39,6 +39,12 @@ CALLS = {
     "minimax_m3": ']<]minimax[>[<tool_call>¦]<]minimax[>[<invoke name="bash">¦'
     "]<]minimax[>[<command>¦ls¦]<]minimax[>[</command>¦]<]minimax[>[</invoke>¦"
     "]<]minimax[>[</tool_call>",
+    "function": '<dots_function_call>¦<function name="bash">¦<param name="command">¦ls¦</param>¦'
+    "</function>¦</dots_function_call>",
+    "step": '<steptml:toolcall>¦<steptml:invoke name="bash">¦<steptml:parameter name="command">¦'
+    "ls¦</steptml:parameter>¦</steptml:invoke>¦</steptml:toolcall>",
+    "atem": '<atem:function_calls>¦<atem:invoke name="bash">¦<atem:parameter name="command">¦'
+    "ls¦</atem:parameter>¦</atem:invoke>¦</atem:function_calls>",
     "harmony": f"<|channel|>¦commentary to=functions.bash <|constrain|>json<|message|>¦{LS}¦"
     "<|call|>",
     "mistral": f'[TOOL_CALLS]¦[{{"name": "bash", "arguments": {LS}}}]',
@@ -56,14 +62,15 @@ CALLS = {
     "internlm": f'<|action_start|><|plugin|>¦{{"name": "bash", "parameters": {LS}}}¦<|action_end|>',
     "apertus": f'<|tools_prefix|>¦[{{"bash": {LS}}}]¦<|tools_suffix|>',
     "iquest": f'<iquest_tool_call>¦{{"name": "bash", "arguments": {LS}}}¦</iquest_tool_call>',
-    "kimi_horizon": f'<ifm|tool_call>¦{{"name": "bash", "arguments": {LS}}}¦</ifm|tool_call>',
+    "k2_horizon": f'<ifm|tool_call>¦{{"name": "bash", "arguments": {LS}}}¦</ifm|tool_call>',
     "content_invoke": f'<|content_invoke_tool_json|>¦{{"name": "bash", "arguments": {LS}}}¦'
     "<|end_message|>",
     "function_call": f'<function_call>¦{{"name": "bash", "arguments": {LS}}}¦</function_call>',
     "tool_calls": f'<tool_calls>¦[{{"name": "bash", "arguments": {LS}}}]¦</tool_calls>',
     "calling_tool": f"[Calling tool:¦ bash({LS}¦)]",
 }
-TAGGED = ("kimi_k3", "dsml", "qwen", "glm", "claude", "minimax_m2", "minimax_m3")
+TAGGED = ("kimi_k3", "dsml", "qwen", "glm", "claude", "minimax_m2", "minimax_m3", "function")
+TAGGED += ("step", "atem")
 BRACKETED = ("gemma", "lfm2")
 JSON = sorted(CALLS.keys() - {*TAGGED, *BRACKETED})
 PIECES = sorted({piece for call in CALLS.values() for piece in call.split("¦")})

@@ -51,6 +51,31 @@ PARAM = (
 )
 SHAPES = {
     # Between tags.
+    "atem": (f"<|start|>assistant to=bash<|message|>{ATEM}<|eom|>", BASH),
+    "atem without its channel": (ATEM, BASH),
+    "atem indented": (ATEM.replace("\n<", "\n  <"), BASH),
+    "atem, a thought": ("<|start|>assistant to=self<|message|>Hm.<|eom|>" + ATEM, "«Hm.»" + BASH),
+    "step": (
+        '<steptml:toolcall><steptml:invoke name="bash"><steptml:parameter name="command">ls'
+        "</steptml:parameter></steptml:invoke></steptml:toolcall>",
+        BASH,
+    ),
+    "minicpm": (PARAM, BOTH),
+    "minicpm with CDATA": (PARAM.replace(">ls<", "><![CDATA[ls]]><"), BOTH),
+    "minicpm in a section": (f"<tool_call>\n{PARAM}\n</tool_call>", BOTH),
+    "minicpm, several": (f"<tool_call>\n{PARAM}\n{PARAM}\n</tool_call>", BOTH * 2),
+    "dots": (f"<dots_function_call>\n{PARAM}\n</dots_function_call>", BOTH),
+    "seed with names": (
+        '<seed:tool_call>\n  <function name="bash">\n    <parameter name="command" string="true">ls'
+        '</parameter>\n    <parameter name="timeout">5</parameter>\n  </function>'
+        "\n</seed:tool_call>",
+        BOTH,
+    ),
+    "dsml, self-closing": (
+        '<｜DSML｜tool_calls><｜DSML｜invoke name="finish"/></｜DSML｜tool_calls>',
+        "[finish {}]",
+    ),
+    "invoke, self-closing": ('<invoke name="finish" />', "[finish {}]"),
     # JSON between markers.
     "longcat": (f"<longcat_tool_call>{OBJECT}</longcat_tool_call>", BASH),
     "gigachat": (f"<|function_call|>{OBJECT}", BASH),
@@ -84,6 +109,11 @@ SHAPES = {
     "tool use": (f"[Tool Use: bash({LS})]", BASH),
     "calling tool": (f"Calling tool: bash({LS})", BASH),
     # Rests of markup.
+    "empty wrapper": (
+        '<tool_call>\n<invoke name="bash">\n<parameter name="command">ls</parameter>'
+        "\n</invoke>\n</tool_call>",
+        BASH,
+    ),
     "a second closer": (f"<tool_call>{OBJECT}</tool_call>\n</tool_call>", BASH),
     # The last value has no end.
 }
@@ -98,13 +128,28 @@ TEXTS = {
     "documentation": (
         '# Tools\n\n- `<function_call>{"name": "bash", "arguments": {}}</function_call>`\n'
         '- `<longcat_tool_call>{"name": …}</longcat_tool_call>`, which the parser reads\n\n'
-        '```xml\n<tool_calls>[{"name": "bash", "arguments": {"command": "ls"}}]</tool_calls>\n'
+        "```xml\n<tool_calls>"
+        '[{"name": "bash", "arguments": {"command": "ls"}}]</tool_calls>\n'
         "```\nThe list may have several."
     ),
     "a template": '<function_call>{"name": {{ name }}, "arguments": {{ args }}}</function_call>',
     "tools that nobody declared": (
         '<tool_calls>[{"name": "rm", "arguments": {"path": "/"}}]</tool_calls> and '
         '[tool:rm] {"path": "/"}\n[Tool Use: rm({"path": "/"})] Calling tool: rm({"path": "/"})'
+    ),
+    "tags by their names": (
+        'Muse writes <atem:function_calls> and <atem:invoke name="bash"> before its parameters.\n'
+        'MiniCPM has <function name="bash"> with <param name="command"> in it, Step\n'
+        '<steptml:invoke name="bash">. A header is <|start|>assistant to=bash.'
+    ),
+    "tags in code": (
+        '```xml\n<function name="bash"><param name="command">ls</param></function>\n```\nand '
+        '`<invoke name="finish"/>`, or `<atem:invoke name="finish"/>`.'
+    ),
+    "another language's tags": (
+        '<function name="bash" returns="int">It runs.</function>\n<function name="main">\n'
+        '  <param name="argc" type="int"/>\n</function>\n'
+        '<tool_call>\n<function name="x"></function>'
     ),
     "a transcript": (
         "[tool:bash] ls\n[tool:bash] {} was empty\nCalling tool: bash\n[Tool Use: bash]\n"
@@ -139,7 +184,7 @@ def test_a_text_about_a_format_is_a_text_to_the_character(text: str) -> None:
         assert gist(events_of(pieces, ACTIVE, REQUEST)) == text
 
 
-@pytest.mark.parametrize("text", [text for text, _ in SHAPES.values()], ids=list(SHAPES))
+@pytest.mark.parametrize("text", [text for text, _ in SHAPES.values() if "=self" not in text])
 def test_a_call_of_a_tool_that_nobody_declared_is_text_to_the_character(text: str) -> None:
     for tool in TOOLS:
         text = text.replace(tool, "rm")

@@ -16,7 +16,7 @@ from .bracketed import GEMMA, LFM2, MINIMAX_ARROWS
 from .deepseek import DEEPSEEK
 from .glm import GLM
 from .harmony import HARMONY, HARMONY_STRIPPED
-from .invoke import CLAUDE, DSML, MINIMAX_M2
+from .invoke import ATEM, CLAUDE, DSML, FUNCTION, MINIMAX_M2, STEP
 from .json_alone import JSON_ALONE
 from .kimi_k2 import KIMI_K2
 from .kimi_k3 import KIMI_K3
@@ -38,6 +38,9 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     CLAUDE: frozenset({"anthropic"}),
     MINIMAX_M2: frozenset({"minimax", "deepseek"}),
     MINIMAX_M3: frozenset({"minimax"}),
+    FUNCTION: frozenset({"open", "seed"}),
+    ATEM: frozenset({"muse"}),
+    STEP: frozenset({"open"}),
     HARMONY: frozenset({"gpt-oss"}),
     HARMONY_STRIPPED: frozenset({"gpt-oss"}),
     MISTRAL: frozenset({"mistral"}),
@@ -59,7 +62,7 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     enclosed_json.INTERNLM: frozenset({"open"}),
     enclosed_json.APERTUS: frozenset({"open"}),
     enclosed_json.IQUEST: frozenset({"open"}),
-    enclosed_json.HORIZON: frozenset({"kimi"}),
+    enclosed_json.HORIZON: frozenset({"open"}),
     enclosed_json.INVOKED: frozenset({"open"}),
     enclosed_json.FUNCTION_CALL: frozenset({"granite"}),
     enclosed_json.TOOL_CALLS: frozenset({"minimax"}),

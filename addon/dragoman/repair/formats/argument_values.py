@@ -28,6 +28,8 @@ _NO_STRING = (*"0123456789]}", "true", "false", "null", "none")
 _MARKUP = re.compile(r"<[/\w][^<>|\n]*+>\Z")
 """What ends with a bracket and is no half of a tag."""
 
+_CDATA = re.compile(r"\s*+<!\[CDATA\[(.*)\]\]>\s*", re.DOTALL)
+
 
 @dataclass(frozen=True, slots=True)
 class Argument:
@@ -197,6 +199,8 @@ def _text(argument: Argument, table: TagTable) -> str:
     """The value without the line ends that are formatting: those beside its own tags, and those
     that stood on the other side of a tag that is missing."""
     text = argument.text
+    if table.cdata and (cdata := _CDATA.fullmatch(text)):
+        return cdata[1]
     for _ in range(table.trim + (not argument.opened)):
         text = text.removeprefix("\r\n" if text[:1] == "\r" else "\n")
     for _ in range(table.trim + (not argument.closed)):

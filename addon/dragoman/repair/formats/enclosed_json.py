@@ -94,7 +94,7 @@ COHERE = _enclosed("cohere", "<|START_ACTION|>", "<|END_ACTION|>", *_MEMBER)
 INTERNLM = _enclosed("internlm", "<|action_start|><|plugin|>", "<|action_end|>", *_MEMBER)
 APERTUS = _enclosed("apertus", "<|tools_prefix|>", "<|tools_suffix|>", *_MEMBER)
 IQUEST = _enclosed("iquest", "<iquest_tool_call>", "</iquest_tool_call>", *_MEMBER)
-HORIZON = _enclosed("kimi_horizon", "<ifm|tool_call>", "</ifm|tool_call>", *_MEMBER)
+HORIZON = _enclosed("k2_horizon", "<ifm|tool_call>", "</ifm|tool_call>", *_MEMBER)
 INVOKED = _enclosed(
     "content_invoke", "<|content_invoke_tool_json|>", "<|end_message|>", *_MEMBER, marked=False
 )

@@ -8,9 +8,10 @@
     <|channel|>final<|message|>the answer<|return|>
 
 A header with a recipient is that of a call if it has a channel or a type as well, or a JSON object
-follows: Muse writes ``<|start|>assistant to=NAME<|message|>`` before calls of its own.  One of the
-channel ``analysis`` is that of thoughts; one of ``commentary`` before a JSON object that of a call
-without a name, if one tool declares what is in it.  Any other is dropped, and what follows is text.
+follows: Muse writes ``<|start|>assistant to=NAME<|message|>`` before calls of its own (`invoke`).
+One of the channel ``analysis`` is that of thoughts; one of ``commentary`` before a JSON object that
+of a call without a name, if one tool declares what is in it.  Any other is dropped, and what
+follows is text.
 The tokens that end a message are stop tokens, which hosts leave out; where they leak they are
 dropped.  So are headers without a message after a call, which models repeat, and words of channels
 before them.
@@ -22,6 +23,7 @@ import re
 
 from ..declared_tools import DeclaredTools
 from ..events import Dropped, Header
+from .invoke import HEADER_SO_FAR
 from .json_arguments import CallEnds, JsonArguments
 from .marker_set import HEADER_LIMIT, HeaderPattern, begun, marker_set
 from .protocol import WORD, LeakFormat, LeakParser, MarkerMatch
@@ -70,6 +72,7 @@ _HALF_HEADER = re.compile(rf"\s*(?:<\||(?:{'|'.join(_CHANNELS)})\b)")
 """What is no text where it ends one after a call."""
 _NOT_BLANK = re.compile(r"\S")
 _ENDS = CallEnds(marker_set(_TOKENS))
+_OTHER_HEADER = re.compile(HEADER_SO_FAR)
 
 
 class HarmonyParser(LeakParser):
@@ -203,7 +206,15 @@ class HarmonyParser(LeakParser):
             super()._finish()
 
 
-HARMONY = LeakFormat("harmony", _TOKENS, _MARKERS, HarmonyParser, openers=_BEGIN)
+class _Harmony(LeakFormat):
+    """Waits where the header of another format may come, which begins with the same token."""
+
+    def is_undecided(self, match: MarkerMatch, text: str) -> bool:
+        near = text[match.start : match.start + 2 * HEADER_LIMIT]
+        return match.name == "<|start|>" and _OTHER_HEADER.match(near) is not None
+
+
+HARMONY = _Harmony("harmony", _TOKENS, _MARKERS, HarmonyParser, openers=_BEGIN)
 HARMONY_STRIPPED = LeakFormat("harmony", (_WORDS,), marker_set((_WORDS,)), HarmonyParser)
 """Calls of which nothing but words is left.  It is a format of its own, as looking for a word
 costs more than looking for a token: it is for a model that is known to write Harmony."""

@@ -1,8 +1,12 @@
-"""Calls that are invocations with parameters: DeepSeek's DSML, MiniMax M2's, and Claude's.
+"""Calls that are invocations with parameters: DeepSeek's DSML, MiniMax M2's, Claude's, and others'.
 
 One shape, here without the section and line ends::
 
     <invoke name="N"><parameter name="K" string="true">V</parameter></invoke>
+    <function name="N"><param name="K">V</param></function>
+
+The second is MiniCPM5's, Dots's, and that of models which mix it with Qwen's and Seed's sections;
+their values may be CDATA.
 
 DSML (V3.2 to V4.1) has its name between bars in every tag, and hosts change bars, blanks and the
 section's name, or lose the ``>`` of its opener.  ``string`` gives the type of an undeclared value.
@@ -10,24 +14,31 @@ Hosts that take DSML's tokens out leave plain tags; those of a section count onl
 
 The tags of Claude may have ``antml:`` before their names.  Where they leak, often a line stands
 before them that is one word, ``call``, ``count`` or ``court``: it belongs to the call.
+
+Muse writes ``atem:`` before all names, and a header like Harmony's before a call, a thought
+(``to=self``) or an answer (``to=user``); Step writes ``steptml:``.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ..declared_tools import DeclaredTools
 from .held_calls import TaggedFormat
 from .marker_set import Part, Run, Words, so_far, spelled
-from .protocol import MarkerMatch
+from .protocol import WORD, MarkerMatch
 from .tags import Spelling, TagKind, TagPattern, TagTable, attributes
 
 _VALUE = r"""(?:"[^"<>]{0,200}+"|'[^'<>]{0,200}+'|[^\s"'<>]{1,200}+)"""
 _ATTRIBUTES = attributes(_VALUE, "[^<>]*+", 0)
+_SECTION = TagKind.SECTION
 _PARTS = {"invoke": TagKind.CALL, "parameter": TagKind.ARGUMENT}
-_BEFORE = so_far(r"\s{0,8}+", (">",), r"\s{0,64}+", ("<invoke",))
-_BEFORE_CALL = Run(r"(?:\s*+>)?+(?=\s{0,64}+<invoke\s)", _BEFORE)
+_FUNCTIONS = {
+    "function": TagKind.CALL,
+    **dict.fromkeys(("param", "parameter"), TagKind.ARGUMENT),
+}
 
 
 def _tags(words: Words, *around: tuple[Part, ...], starts: Words = ("<", "</")) -> list[Spelling]:
@@ -37,16 +48,29 @@ def _tags(words: Words, *around: tuple[Part, ...], starts: Words = ("<", "</")) 
     return [Spelling(each, TagKind.SECTION, each[0] == ("</",), "string") for each in parts]
 
 
-def invocations(sections: Words, head: tuple[Part, ...] = (), wrappers: Words = ()) -> TagTable:
-    """`head` precedes the words of tags, such as `sections`.  A text may hold the `wrappers`, too:
-    outside of a section they count only right before an invocation."""
+def invocations(
+    sections: Words,
+    head: tuple[Part, ...] = (),
+    wrappers: Words = (),
+    parts: Mapping[str, TagKind] = _PARTS,
+) -> TagTable:
+    """`head` precedes the words of tags, such as `sections`, and those of the `parts` of a call.  A
+    text may hold the `wrappers`, too: outside of a section they count only right before a call."""
+    call = next(iter(parts))
+    before = so_far(r"\s{0,8}+", (">",), r"\s{0,64}+", (f"<{call}",))
+    before_call = Run(rf"(?:\s*+>)?+(?=\s{{0,64}}+<{call}\s)", before)
     end = Run(rf"(?:\s*+>|(?=\s*+</?{spelled(*head)}[a-z]))", r"\s*+(?:</?+[^<>a-z]{0,16}+)?+")
-    in_call = _tags(sections, head, (end,)) + _tags(_PARTS, head, (_ATTRIBUTES, r"\s*+", (">",)))
+    in_call = _tags(sections, head, (end,)) + _tags(parts, head, (_ATTRIBUTES, r"\s*+", (">",)))
+    empty = _tags(
+        {call: TagKind.CALL}, head, (_ATTRIBUTES, r"\s*+", Run("(?=/>)", "/?")), starts=("<",)
+    )
+    in_call += empty
+    closes_empty = Spelling((("/>",),), TagKind.CALL, closes=True)
     return TagTable(
-        in_text=TagPattern(*in_call, *_tags(wrappers, head, (_BEFORE_CALL,), starts=("<",))),
-        tags=TagPattern(*in_call, *_tags(wrappers, head, (end,))),
+        in_text=TagPattern(*in_call, *_tags(wrappers, head, (before_call,), starts=("<",))),
+        tags=TagPattern(*in_call, *_tags(wrappers, head, (end,)), closes_empty),
         in_value=TagPattern(*in_call),
-        closer="</parameter>",
+        closer=f"</{list(parts)[1]}>",
     )
 
 
@@ -62,7 +86,44 @@ DSML = TaggedFormat(
 MINIMAX_M2 = TaggedFormat(
     "minimax_m2",
     ("<minimax:", "</minimax:", "<invoke", "<function_calls", "<tool_calls", "<calls"),
-    invocations(("minimax:tool_call",), wrappers=("function_calls", "tool_calls", "calls")),
+    invocations(
+        ("minimax:tool_call",), wrappers=("function_calls", "tool_calls", "tool_call", "calls")
+    ),
+)
+_WRAPPERS = ("tool_call", "tool_calls", "function_calls", "dots_function_call", "seed:tool_call")
+FUNCTION = TaggedFormat(
+    "function",
+    ("<function", *(f"<{word}" for word in _WRAPPERS)),
+    replace(invocations((), wrappers=_WRAPPERS, parts=_FUNCTIONS), cdata=True),
+)
+STEP = TaggedFormat(
+    "step",
+    ("<steptml:", "</steptml:"),
+    invocations(("toolcall", "tool_call", "tool_calls", "function_calls"), (("steptml:",),)),
+)
+
+_ATEM = invocations(("function_calls",), (("atem:",),))
+_BEFORE_ATEM = Run(r"(?=\s{0,64}+<atem:)", so_far(r"\s{0,64}+", ("<atem:",)))
+_TO = ("<|start|>assistant to=",)
+_HEADERS = (
+    Spelling((_TO, Run("(self|user)", so_far(("self", "user"))), ("<|message|>",))),
+    Spelling((_TO, Run(f"{WORD}?", f"(?:{WORD})?"), ("<|message|>",), _BEFORE_ATEM), _SECTION),
+    Spelling((("<|eom|>",),), _SECTION, closes=True),
+)
+HEADER_SO_FAR = "|".join(so_far(*each.parts, empty=False, whole=False) for each in _HEADERS[:2])
+"""The start of Muse's header, of which more must come."""
+ATEM = TaggedFormat(
+    "atem",
+    ("<atem:", "</atem:", "<|start|>assistant to=", "<|eom|>"),
+    replace(
+        _ATEM,
+        in_text=TagPattern(*_HEADERS, *_ATEM.in_value.spellings),
+        tags=TagPattern(*_HEADERS, *_ATEM.tags.spellings),
+        channels={"self": "reasoning", "user": "content"},
+        strays=True,
+        closer="</atem:parameter>",
+        mark="atem:",
+    ),
 )
 
 _PREFIX = "antml:"

@@ -112,6 +112,10 @@ class LeakFormat:
         empty if there is none."""
         return ""
 
+    def is_undecided(self, match: MarkerMatch, text: str) -> bool:  # noqa: ARG002
+        """Whether text to come may make this marker of `text` part of another format's."""
+        return False
+
     def stray_opens_call(self, match: MarkerMatch, header: str, text: str) -> bool | None:  # noqa: ARG002
         """Whether a call begins, after this `header`, at a marker of `text` that is no opener; None
         if that depends on text to come.  If not, the marker is a stray one."""

@@ -207,6 +207,8 @@ class TagTable:
     """What all tags of arguments hold, if nobody quotes the opening ones without the closing."""
     trim: bool = False
     """Whether a line end at each side of a value is formatting."""
+    cdata: bool = False
+    """Whether a value may be ``<![CDATA[…]]>``."""
     typed: bool = False
     """Whether the type in an argument's tag counts more than the schema's."""
     nested: bool = False
