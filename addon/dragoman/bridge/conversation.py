@@ -1,7 +1,7 @@
 """The neutral pieces of a conversation, whatever the client's API.
 
 A reader makes them of the items of a Responses request (`request.input_items`), or of the blocks of
-a Messages request (`request.message_blocks`), and `request.chat_messages` makes the messages of a
+a Messages request (`request.messages_history`), and `request.chat_messages` makes the messages of a
 chat request of them.
 """
 

@@ -23,7 +23,7 @@ from ..messages_blocks import system_text
 from ..model_families import Family, family_of
 from .chat_messages import Layout
 from .conversion import Conversion, converted
-from .message_blocks import MessageReader
+from .messages_history import MessageReader
 from .toolbox import Toolbox, upstream_name
 from .validation import (
     RequestObject,
