@@ -118,6 +118,40 @@ def test_images_are_lines_for_a_model_that_reads_none(said: str) -> None:
     assert once_more(chat(), said) is None
 
 
+CEREBRAS = (
+    "messages.2.assistant.reasoning_content: property 'messages.2.assistant.reasoning_content' is "
+    "unsupported"
+)
+GROQ = (
+    "'messages.1' : for 'role:assistant' the following must be satisfied[('messages.1' : property "
+    "'{}' is unsupported)]"
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "before", "after"),
+    [
+        (CEREBRAS, {"reasoning_content": "T"}, {"reasoning": "T"}),
+        (GROQ.format("reasoning_content"), {"reasoning_content": "T"}, {"reasoning": "T"}),
+        (GROQ.format("reasoning"), {"reasoning": "T"}, {}),
+        (
+            '[{"type":"extra_forbidden","loc":["body","messages",1,"assistant","reasoning_content"]'
+            ',"msg":"Extra inputs are not permitted"}]',
+            {"reasoning_content": "T"},
+            {"reasoning": "T"},
+        ),
+    ],
+)
+def test_thoughts_have_the_name_that_the_host_knows_or_are_left_out(
+    said: str, before: Json, after: Json
+) -> None:
+    told = {"role": "assistant", "content": "x"}
+    user = {"role": "user", "content": "hi"}
+    made = once_more({"model": "m", "messages": [user, told | before, user]}, said)
+    assert made is not None
+    assert made.chat["messages"] == [user, told | after, user]
+
+
 def test_an_image_that_is_too_large_is_for_the_client() -> None:
     message = {"role": "user", "content": [PICTURE]}
     said = "image exceeds 5 MB maximum: not supported"

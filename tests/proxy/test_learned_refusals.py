@@ -23,10 +23,10 @@ def test_it_holds_for_a_day_and_for_who_asked() -> None:
 def test_only_the_latest_are_kept() -> None:
     known = LearnedRefusals()
     for number in range(MAX_MODELS + 1):
-        known.learn((b"", str(number)), tuple("abc"), 0)
-        known.learn((b"", str(number)), tuple("cd"), 0)
+        known.learn((b"", str(number)), tuple("abcde"), 0)
+        known.learn((b"", str(number)), tuple("ef"), 0)
     assert known.of((b"", "0"), 0) == ()
-    assert known.of((b"", "1"), 0) == ("b", "c", "d")
+    assert known.of((b"", "1"), 0) == ("b", "c", "d", "e", "f")
 
 
 def test_a_request_is_adapted_to_what_is_so_of_each() -> None:

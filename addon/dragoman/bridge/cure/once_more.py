@@ -7,6 +7,7 @@ What is changed is what the host's words name, in one thing at a time:
 |------------------------------------------------------|---------------------------------------|
 | ``max_tokens`` is too much, for the model or the rest of its context | as many as there are  |
 | ``max_tokens`` has another name                      | that name                             |
+| ``reasoning_content``, or ``reasoning``, is unknown  | ``reasoning``, or no thoughts         |
 | the model takes no images, or texts alone            | a line in the place of each           |
 | no ``response_format`` of this kind                  | none, and a line with the schema      |
 | a field is unknown, or not for this model            | none                                  |
@@ -23,7 +24,7 @@ from typing import Any
 
 from ...wire.json_codec import Json, array, dumps, objects
 
-MAX_TIMES = 3
+MAX_TIMES = 5
 """How often a request is sent again: some hosts name one field at a time."""
 MAX_SAID = 4096
 """Characters of a refusal that are read."""
@@ -119,6 +120,30 @@ _REFUSED = re.compile(
     re.IGNORECASE,
 )
 
+# Thoughts of earlier turns
+
+_OF_THOUGHTS = re.compile(r"['\".](reasoning_content|reasoning)['\"]", re.IGNORECASE)
+_MISSING = re.compile(r"missing|passed back", re.IGNORECASE)
+
+
+def _without_thoughts(chat: Json, said: str) -> Changed | None:
+    """Cerebras takes `reasoning` alone, Groq neither."""
+    found = _OF_THOUGHTS.search(said)
+    if found is None or _REFUSED.search(said) is None or _MISSING.search(said):
+        return None
+    refused, messages = found[1].lower(), objects(chat.get("messages"))
+    if not any(refused in message for message in messages):
+        return None
+    if refused == "reasoning":
+        how = "without thoughts"
+        sent = [{k: v for k, v in each.items() if k != refused} for each in messages]
+    else:
+        how = "with reasoning for reasoning_content"
+        names = {refused: "reasoning"}
+        sent = [{names.get(k, k): v for k, v in each.items()} for each in messages]
+    return Changed({**chat, "messages": sent}, how)
+
+
 # Images
 
 _OF_IMAGES = re.compile(r"image|\bvision\b|multi-?modal|must be a string", re.IGNORECASE)
@@ -192,6 +217,7 @@ def _without_field(chat: Json, said: str) -> Changed | None:
 _CHANGES: tuple[Callable[[Json, str], Changed | None], ...] = (
     _under_other_name,
     _with_fewer,
+    _without_thoughts,
     _without_images,
     _without_format,
     _without_field,

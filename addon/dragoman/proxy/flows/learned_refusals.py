@@ -15,7 +15,7 @@ from ...notes import Evidence
 from ...wire.json_codec import Json
 
 MAX_MODELS = 1000
-"""Of each the words of three refusals at most are kept, of 6 kB each."""
+"""Of each the words of five refusals at most are kept, of 6 kB each."""
 LASTS = 24 * 60 * 60
 """Seconds."""
 Asked: TypeAlias = tuple[bytes, str]
