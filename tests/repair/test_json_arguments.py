@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dragoman.repair.events import Damaged, Whole
-from dragoman.repair.formats.json_arguments import MAX_AFTER, MAX_PIECES, CallEnds, JsonArguments
+from dragoman.repair.formats.held_arguments import MAX_AFTER, MAX_PIECES, CallEnds
+from dragoman.repair.formats.json_arguments import JsonArguments
 from dragoman.repair.formats.marker_set import marker_set
 
 MARKERS = marker_set(("<end>", "<next>"))
@@ -75,7 +76,9 @@ def test_text_becomes_arguments_however_it_is_cut(text: str, wanted: tuple[str, 
     [
         (" Done.", True),
         ("\nDone.", True),
-        ('\n"}', True),
+        ('\n"}', False),
+        ("\nb\n}", False),
+        (')") {"}', False),
         (' I ran "ls".', True),
         (" [1] and {x}", True),
         ('" >> a.c"}', False),

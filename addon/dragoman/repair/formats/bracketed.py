@@ -11,7 +11,8 @@ quotation marks, JSON, and the token that begins a call in two ways.
 from __future__ import annotations
 
 from .bracketed_call import BracketedParser
-from .marker_set import BLANKS, HeaderPattern, Part, Run, opening
+from .held_arguments import CallEnds
+from .marker_set import BLANKS, HeaderPattern, Part, Run, marker_set, opening
 from .protocol import LeakFormat
 
 _ANY = r"\s*+"
@@ -33,6 +34,9 @@ def _bracketed(
     class Parser(BracketedParser):
         header, next_header = HeaderPattern.of(head), HeaderPattern.of(more or head)
         closers = after
+        ends = CallEnds(
+            marker_set((*after[1:], *begins)), frozenset(after[1:]), after[0], next_header
+        )
 
     return LeakFormat(name, begins, opening(begins, *first, first=begins[0][0]), Parser)
 

@@ -7,6 +7,7 @@ import re
 from ..declared_tools import DeclaredTools
 from ..events import Header
 from .bracketed_values import BracketedArguments
+from .held_arguments import CallEnds
 from .json_calls import tag_at
 from .marker_set import HeaderPattern
 from .protocol import CallArguments, LeakParser, MarkerMatch
@@ -19,6 +20,7 @@ class BracketedParser(LeakParser):
     """What comes before the brackets of a later call."""
     closers: tuple[str, ...]
     """What may follow a call, in this order."""
+    ends: CallEnds
 
     def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
         super().__init__(match, header, start, tools)
@@ -28,7 +30,7 @@ class BracketedParser(LeakParser):
         name = found["name"]
         if not self._tools.find(name):  # Gemma may put its server before it
             name = name.rpartition(":")[2]
-        arguments = BracketedArguments(name, self._tools)
+        arguments = BracketedArguments(name, self.ends, self._tools)
         return self._start_call(Header(name, found["name"]), arguments, found.end())
 
     def _arguments_ended(self, arguments: CallArguments) -> None:  # noqa: ARG002

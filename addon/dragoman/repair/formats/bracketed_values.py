@@ -12,8 +12,7 @@ import re
 
 from ...wire.json_codec import MAX_NESTING, dumps
 from ..declared_tools import DeclaredTools
-from ..events import Damaged, Whole
-from .protocol import CallArguments
+from .held_arguments import CallEnds, HeldArguments
 from .value_types import PYTHON, json_string, property_of, read_json, type_of
 
 MAX_TOKENS = 32 * 1024
@@ -48,6 +47,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _BRACKETS = {"(": "{", ")": "}"}
+_CLOSES = {"(": ")", "{": "}", "[": "]"}
 _ESCAPE = re.compile(
     r"""(?P<same>(?:[^"\\]++|\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]))++)"""
     r"""|"|\\(?:x(?P<code>[0-9a-fA-F]{2})|.)""",
@@ -56,30 +56,23 @@ _ESCAPE = re.compile(
 _ESCAPED = {"\\'": "'", "\\\n": ""}
 
 
-class BracketedArguments(CallArguments):
-    """The arguments of one call, from their opening bracket on; all are given at its end."""
+class BracketedArguments(HeldArguments):
+    """The arguments of one call, from their opening bracket on."""
 
-    def __init__(self, name: str, tools: DeclaredTools) -> None:
-        super().__init__()
-        self._name = name
+    def __init__(self, name: str, ends: CallEnds, tools: DeclaredTools) -> None:
+        super().__init__(name, ends)
         self._schema = tools.schema_of(name)
-        self._text: list[str] = []
-        """What has been read of them."""
         self._quote = ""
         """The mark that ends the open string."""
         self._depth = self._marks = 0
 
-    @property
-    def complete(self) -> bool:
-        return False
-
     def take_more(self, text: str) -> bool:
         if not self._quote or self.unread or _IN_STRING.search(text):
             return False
-        self._text.append(text)
+        self._text.add(text)
         return True
 
-    def step(self) -> bool:
+    def _follow(self) -> None:
         text, at = self._buffer, self._at
         while at < len(text) and not self.too_long:
             found = (_STRINGS[self._quote] if self._quote else _MARK).match(text, at)
@@ -95,26 +88,12 @@ class BracketedArguments(CallArguments):
             elif kind in ("opens", "closes"):
                 self._depth += 1 if kind == "opens" else -1
                 if not self._depth:
-                    self._read_up_to(at)
-                    json = self._arguments("".join(self._text))
-                    self._end(Whole([json]) if json else Damaged(self._name))
-                    return True
-        self._read_up_to(at)
-        return False
+                    self._closed = True
+                    break
+        self._text.add(text[self._at : at])
+        self._at = at
 
-    def finish(self, *, whole: bool = True) -> None:  # noqa: ARG002
-        self._read_up_to(len(self._buffer))
-        self._end(Damaged(self._name, cut=True))
-
-    def _read_up_to(self, end: int) -> None:
-        self._text.append(self._buffer[self._at : end])
-        self._at = end
-
-    def _end(self, event: Whole | Damaged) -> None:
-        self._events.append(event)
-        self.over = True
-
-    def _arguments(self, text: str) -> str | None:
+    def _read(self, text: str) -> list[str] | None:
         """The JSON text of the object that this is, its values by the tool's schema; None if it is
         none, or a member comes twice."""
         json, members = _as_json(text)
@@ -122,7 +101,7 @@ class BracketedArguments(CallArguments):
         if found is None or not isinstance(found[0], dict) or len(found[0]) < members:
             return None
         typed = [f"{json_string(key)}:{self._typed(key, value)}" for key, value in found[0].items()]
-        return "{" + ",".join(typed) + "}"
+        return ["{" + ",".join(typed) + "}"]
 
     def _typed(self, key: str, value: object) -> str:
         """The JSON text of a value: of one that is a string against its schema, or none against it,
@@ -138,10 +117,11 @@ def _as_json(text: str) -> tuple[str, int]:
     """The text with JSON's tokens, empty if it has others or is too deep, and how many members its
     object has."""
     json: list[str] = []
-    depth = members = 0
+    opened: list[str] = []
+    members = 0
     for found in _TOKEN.finditer(text):
         kind, token = found.lastgroup, found[0]
-        if kind in ("open", "other") or depth > MAX_NESTING or len(json) > MAX_TOKENS:
+        if kind in ("open", "other") or len(opened) > MAX_NESTING or len(json) > MAX_TOKENS:
             return "", 0
         if kind == "raw":
             json.append(json_string(found["raw"]))
@@ -150,8 +130,11 @@ def _as_json(text: str) -> tuple[str, int]:
         elif kind == "word":
             json.append(PYTHON.get(token, token))
         elif kind == "bracket":
-            depth += 1 if token in "({[" else -1
-            if token in ")}]" and json[-1] == ",":
+            if token in _CLOSES:
+                opened.append(_CLOSES[token])
+            elif not opened or opened.pop() != token:
+                return "", 0
+            elif json[-1] == ",":
                 json.pop()
             json.append(_BRACKETS.get(token, token))
         elif kind in ("key", "flag"):
@@ -159,7 +142,7 @@ def _as_json(text: str) -> tuple[str, int]:
             json += [","] * comma + [json_string(found[kind]), ":"]
         elif kind != "blanks":
             json.append("," if kind == "comma" else ":")
-        members += depth == 1 and kind in ("key", "flag", "sign")
+        members += len(opened) == 1 and kind in ("key", "flag", "sign")
     return "".join(json), members
 
 

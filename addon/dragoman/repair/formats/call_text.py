@@ -187,13 +187,13 @@ class CallText:
             return self._next_tag()
         if self._fenced and _FENCE.startswith(self.text[at:]) and not self._ended:
             raise _NoEndError
-        if self._json is not None and not self._missing:
-            return None
         tag = next(self._tags_from(at), None)
         if (tag.start if tag else len(self.text) - TAG_LIMIT) - at > TEXT_LIMIT:
             raise _DamageError
         if tag is None and not self._ended:
             raise _NoEndError
+        if self._json is not None and tag is None and not self._missing:
+            return None
         if self._json is None and (tag is None or tag.kind in _AFTER_CALL):
             return None
         if tag is None or self._json is not None or tag.kind is not TagKind.ARGUMENT_END:

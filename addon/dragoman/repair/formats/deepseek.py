@@ -14,7 +14,8 @@ from __future__ import annotations
 import re
 
 from ..events import Header
-from .json_arguments import CallEnds, JsonArguments
+from .held_arguments import CallEnds
+from .json_arguments import JsonArguments
 from .marker_set import HEADER_LIMIT, HeaderPattern, begun, marker_set
 from .protocol import WORD, LeakFormat, LeakParser
 
@@ -31,10 +32,9 @@ def _token(*names: str) -> str:
     return "(?:" + "|".join(re.escape(t) for t, name in _NAMES.items() if name in names) + ")"
 
 
-_ENDS = CallEnds(
-    marker_set((*_NAMES, "```")),
-    frozenset(token for token, name in _NAMES.items() if name.endswith("_end")),
-)
+_CLOSERS = frozenset(token for token, name in _NAMES.items() if name.endswith("_end"))
+_ENDS = CallEnds(_MARKERS, _CLOSERS)
+_FENCED_ENDS = CallEnds(marker_set(("```", *_NAMES)), _CLOSERS | {"```"})
 _SEP = _token("sep")
 _BLANKS = rf"\s{{0,{HEADER_LIMIT}}}+"
 _HALF_TOKEN = f"(?:{'|'.join(begun(token[:-1]) for token in _NAMES)})?"
@@ -64,7 +64,9 @@ class DeepSeekParser(LeakParser):
         header, at = Header(found["name"]), found.start("follows")
         self._fenced = found["fence"] is not None
         if found["follows"] == "{":
-            return self._start_call(header, JsonArguments(found["name"], _ENDS), at)
+            return self._start_call(
+                header, JsonArguments(found["name"], _FENCED_ENDS if self._fenced else _ENDS), at
+            )
         self._give_call(header)
         self._at = at
         self._read = type(self)._read_after

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 
 from ..events import Header
-from .json_arguments import CallEnds
+from .held_arguments import CallEnds
 from .json_calls import JsonCallsParser
 from .marker_set import BLANKS, HeaderPattern, Part, Run, marker_set, opening
 from .protocol import WORD, LeakFormat

@@ -23,8 +23,9 @@ import re
 
 from ..declared_tools import DeclaredTools
 from ..events import Dropped, Header
+from .held_arguments import CallEnds
 from .invoke import HEADER_SO_FAR
-from .json_arguments import CallEnds, JsonArguments
+from .json_arguments import JsonArguments
 from .marker_set import HEADER_LIMIT, HeaderPattern, begun, marker_set
 from .protocol import WORD, LeakFormat, LeakParser, MarkerMatch
 

@@ -11,7 +11,7 @@ import re
 from ...wire.json_codec import Json, loads
 from ...wire.json_schema import TYPES
 from ..schema import properties
-from .json_arguments import CallEnds
+from .held_arguments import CallEnds
 from .json_calls import JsonCallsParser
 from .marker_set import BLANKS, MarkerPattern, marker_set, so_far, spelled
 from .protocol import LeakFormat, MarkerMatch

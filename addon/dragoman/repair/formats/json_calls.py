@@ -21,7 +21,8 @@ from ...wire.json_progress import JsonProgress
 from ..declared_tools import DeclaredTools
 from ..events import Damaged, Header, Whole
 from ..schema import properties
-from .json_arguments import CallEnds, HeldText, JsonArguments
+from .held_arguments import CallEnds, HeldText
+from .json_arguments import JsonArguments
 from .marker_set import HEADER_LIMIT, HeaderPattern
 from .protocol import WORD, LeakParser, MarkerMatch
 from .value_types import Member, members_of, members_so_far, read_json
@@ -63,6 +64,8 @@ class JsonCallsParser(LeakParser):
     def _begin_object(self) -> None:
         self._in_head, self._read = True, type(self)._read_header
         self._json, self._text = JsonProgress(), HeldText()
+        self._mended = False
+        """Whether its last brace is missing."""
         self._is_looked_at = False
         self._is_declared = False
         """Whether it is known that the object names a declared tool."""
@@ -137,6 +140,7 @@ class JsonCallsParser(LeakParser):
         ended = closer or (begin and self.ends.markers.match(self._buffer, begin.start()))
         if not ended:
             return self._damage()
+        self._mended = True
         return self._end_object(str(self._text).rstrip().rstrip(",") + "}")
 
     def _end_object(self, text: str) -> bool:
@@ -220,25 +224,23 @@ class JsonCallsParser(LeakParser):
         }
         if not expected.get(what):
             return self._read_closer()
-        self._give()
-        if what == ",":
-            self._at = end
-            self._begin_object()
-        elif what == "{":
-            self._at = end - 1
-            self._begin_object()
-        else:
-            self._at = end
+        self._at = end
+        if what in "]}":
             self._doubled, self._in_list = False, self._in_list and what != "]"
+            return True
+        self._give()
+        self._at = end if what == "," else end - 1
+        self._begin_object()
         return True
 
     def _read_closer(self) -> bool:
         found = self._closer_at()
-        whole = self.ends.is_whole(self._buffer, self._at, ended=self._ended)
-        if self._call is not None and not (found and found[0]):
-            return whole is not None and (self._give() if whole else self._damage())
         if self._call is not None:
-            return self._give()
+            whole = self.ends.is_whole(self._buffer, self._at, ended=self._ended)
+            if whole and self._mended and found and found[0]:  # or does a quotation go on?
+                after = self._buffer[found[1] : found[1] + 1]
+                whole = after != '"' if after or self._ended else None
+            return whole is not None and (self._give() if whole else self._damage())
         return self._leave(self._at) if found is None else bool(found[0]) and self._leave(found[1])
 
     def _give(self, *, unmarked: bool = False) -> bool:

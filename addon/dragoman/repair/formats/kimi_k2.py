@@ -23,7 +23,8 @@ import re
 
 from ..declared_tools import DeclaredTools
 from ..events import Dropped, Header, NoHeader
-from .json_arguments import CallEnds, JsonArguments
+from .held_arguments import CallEnds
+from .json_arguments import JsonArguments
 from .kimi_k2_names import header_at_end, header_of, is_odd, may_be_header, word_of
 from .marker_set import HEADER_LIMIT, marker_set
 from .protocol import CallArguments, LeakFormat, LeakParser, MarkerMatch

@@ -11,7 +11,7 @@ import re
 
 from ..declared_tools import DeclaredTools
 from ..events import Header
-from .json_arguments import CallEnds
+from .held_arguments import CallEnds
 from .json_calls import OBJECT, JsonCallsParser
 from .marker_set import (
     BLANKS,
@@ -59,8 +59,8 @@ class MistralParser(JsonCallsParser):
 
     @property
     def in_header(self) -> bool:
-        if bool(self._text):
-            return self._in_head
+        if self._text:
+            return super().in_header
         word = _WORD_SO_FAR.match(self.rest.lstrip())
         return self._in_head and (word is None or self._tools.may_begin(word[0]))
 
