@@ -74,20 +74,11 @@ def test_a_flow_that_was_saved_while_it_ran_has_its_request_alone() -> None:
     assert not (exchange.upstream_reply or exchange.evidence.calls or exchange.timing)
 
 
-def test_of_damaged_calls_the_sound_ones_are_read() -> None:
+@pytest.mark.parametrize("metadata", [None, 1, "x", [1], {"job": "repair"}, {"version": 0}])
+def test_what_another_version_or_anybody_else_has_recorded_is_not_read(metadata: object) -> None:
     flow = tflow.tflow(resp=True)
-    recorded(flow, None).end(flow)
-    flow.metadata[KEY]["calls"] += [["x"], ["y", "1"], [2, 2], [[], 1], "zz", None, ["read", 2]]
-    exchange = read(loaded(flow))
-    assert exchange.evidence.calls == {"bash": 1, "read": 2}
-
-
-def test_the_words_that_an_earlier_version_recorded_are_read() -> None:
-    flow = tflow.tflow(resp=True)
-    recorded(flow, None).end(flow)
-    del flow.metadata[KEY]["tools"]
-    flow.metadata[KEY] |= {"told": ["dropped x", "joined ×2"], "told_request": ["cured: y"]}
-    exchange = read(loaded(flow))
-    assert exchange.has_tools is None
-    assert exchange.evidence.request_lines() == ["cured: y"]
-    assert exchange.evidence.reply_lines() == ["dropped x", "joined ×2"]
+    recorded(flow, SENT).end(flow)
+    flow.metadata[KEY] = metadata
+    assert exchange_of(loaded(flow)) is None
+    assert client_request_of(loaded(flow)) is None
+    assert FlowRecorder(flow, "repair", keep=0).signed == ["", ""]

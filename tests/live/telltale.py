@@ -11,7 +11,7 @@ from typing import Any
 
 from mitmproxy import ctx, http
 
-SHOWN = ("job", "told", "calls", "missing", "ended")
+SHOWN = ("job", "notes_of_reply", "calls", "missing", "ended")
 
 
 class Telltale:

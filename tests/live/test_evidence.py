@@ -77,7 +77,10 @@ def test_how_often_a_host_leaks_is_told_at_the_end_and_the_same_of_saved_flows(
     saved.chat.ask("dragoman-selftest")
     flows = saved.flows()
     assert len(flows) == 5, "with a self-test: not counted"
-    flows[0].metadata["dragoman"] = {"job": "repair"}  # as if it had been saved while it ran
+    flows[0].metadata["dragoman"] = {
+        "version": 1,
+        "job": "repair",
+    }  # as if it had been saved while it ran
     with (tmp_path / "flows").open("ab") as file:
         FlowWriter(file).add(flows[0])
     told = table(saved.proxy.log)

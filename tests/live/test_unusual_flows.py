@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from mitmproxy.io import FlowReader, FlowWriter
-from mitmproxy.test import tflow
 
 from dragoman.inspect.outcome import RUNNING
 from dragoman.proxy.observe.recorder import exchange_of
@@ -240,15 +239,3 @@ def test_a_script_that_is_loaded_anew_finds_what_runs(
     assert exchange is not None
     assert exchange.outcome is not RUNNING
     assert exchange.upstream_reply == fixture_bytes(LEAKING)
-
-
-def test_metadata_that_others_wrote_is_not_trusted() -> None:
-    wrong = [None, 1, "x", [1], {"a": 1}, b"b"]
-    keys = ("job", "upstream", "missing", "calls", "told", "steps", "ended", "signed")
-    for key in keys:
-        for value in wrong:
-            flow = tflow.tflow(resp=True)
-            flow.metadata["dragoman"] = {"missing": [0, 0, 0], key: value}
-            exchange = exchange_of(flow)
-            assert exchange is not None
-            json.dumps([exchange.evidence.reply_lines(), exchange.evidence.calls])

@@ -7,20 +7,19 @@ reads what its record would keep now.
 
 from __future__ import annotations
 
-import itertools
 import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 from mitmproxy.flow import Flow
 
 from ...inspect.exchange import Exchange, Step, Timing
-from ...inspect.outcome import RUNNING, SIGNS, Job, Outcome
+from ...inspect.outcome import RUNNING, Job, Outcome
 from ...notes import Evidence
 from ...repair.declared_tools import DeclaredTools
 from ...reply.facts import TurnReader
@@ -31,9 +30,8 @@ from .reply_log import Body, ReplyLog
 
 KEY = "dragoman"
 """The record's key in a flow's metadata."""
-MAX_NUMBER = 2.0**53
-"""Seconds or bytes in a record: a larger number was not written by Dragoman."""
-_NOTES = ("told_request", "told")
+VERSION = 1
+"""Of what a flow's metadata has of a record; one of another version, or none, is not read."""
 _running: WeakKeyDictionary[Flow, FlowRecorder] = WeakKeyDictionary()
 """Kept by the module: a script that is loaded anew finds the records of flows that run."""
 
@@ -60,7 +58,7 @@ class FlowRecorder:
         self.job = job
         self.model = ""
         """The one asked for, if known."""
-        self.signed: list[str] = _sound(flow.metadata.get(KEY)).get("signed", ["", ""])
+        self.signed: list[str] = _metadata_of(flow).get("signed", ["", ""])
         """The comment and the mark last put on the flow, perhaps in an earlier run."""
         self.received: http.Response | None = None
         """The upstream's reply, once its headers have come; an addon may make one, too."""
@@ -80,7 +78,8 @@ class FlowRecorder:
 
     def begun(self) -> dict[str, Any]:
         """What the flow's metadata has of the record while the flow runs."""
-        return {"job": self.job, "signed": self.signed, **self._request_fields}
+        own = {"version": VERSION, "job": self.job, "signed": self.signed}
+        return own | self._request_fields
 
     @property
     def sent(self) -> Body:
@@ -95,10 +94,9 @@ class FlowRecorder:
         return {
             **self.begun(),
             "outcome": [self.outcome.ending, self.outcome.what],
-            # The names of these two are those in files of flows that were saved before.  A file
-            # keeps the order of a list only.
-            "told_request": _counts(evidence.of_request),
-            "told": _counts(evidence.notes - evidence.of_request),
+            # A file keeps the order of a list only.
+            "notes_of_request": _counts(evidence.of_request),
+            "notes_of_reply": _counts(evidence.notes - evidence.of_request),
             "calls": [[name, count] for name, count in evidence.calls.items()],
             "forms": _counts(evidence.forms),
             "refused": evidence.refused_calls,
@@ -142,14 +140,14 @@ def recorder_of(flow: Flow) -> FlowRecorder | None:
 
 def client_request_of(flow: Flow) -> ClientRequest | None:
     """What the client sent, of a flow that was bridged, perhaps in an earlier run."""
-    match _sound(flow.metadata.get(KEY)):
-        case {"request": body, "path": path, **more}:
-            return ClientRequest(body, path, more.get("dialect", ""), more.get("resumes", b""))
+    match _metadata_of(flow):
+        case {"request": body, "path": path, "dialect": dialect, **more}:
+            return ClientRequest(body, path, dialect, more.get("resumes", b""))
     return None
 
 
 def is_watched(flow: Flow) -> bool:
-    return isinstance(flow, http.HTTPFlow) and isinstance(flow.metadata.get(KEY), dict)
+    return isinstance(flow, http.HTTPFlow) and bool(_metadata_of(flow))
 
 
 def exchange_of(flow: Flow) -> Exchange | None:
@@ -157,29 +155,27 @@ def exchange_of(flow: Flow) -> Exchange | None:
     if not isinstance(flow, http.HTTPFlow) or not is_watched(flow):
         return None
     record, response, sent = recorder_of(flow), flow.response, readable(flow.request)
-    metadata = record.kept(flow) if record else flow.metadata[KEY]
-    # Only `FlowRecorder.kept` says what is missing; else the flow was saved while it ran.
-    is_whole = "missing" in metadata
-    kept = _sound(metadata)
-    outcome = Outcome(*kept["outcome"]) if "outcome" in kept else None
+    kept = record.kept(flow) if record else _metadata_of(flow)
+    # Only `FlowRecorder.kept` has the outcome; else the flow was saved while it ran.
+    has_ended = "outcome" in kept and record is None
     received = record.sent.kept if record else readable(response)
-    upstream_missing, client_missing, *_ = kept.get("missing", (0, 0))
-    status = response.status_code if response else 0
+    upstream_missing, client_missing = kept.get("missing", (0, 0))
+    upstream = kept.get("upstream", b"")
     return Exchange(
-        job=kept.get("job", "watch"),
+        job=kept["job"],
         client_request=kept.get("request", sent),
         upstream_request=sent,
-        upstream_reply=kept.get("upstream", received if is_whole else b""),
+        upstream_reply=received if upstream is None else upstream,
         client_reply=received,
         client_path=kept.get("path", ""),
         upstream_missing=upstream_missing,
         client_missing=client_missing,
-        outcome=RUNNING if record or not is_whole else outcome,
-        status=status,
+        outcome=Outcome(*kept["outcome"]) if has_ended else RUNNING,
+        status=response.status_code if response else 0,
         error=flow.error.msg if flow.error else "",
         evidence=_evidence(kept),
         has_tools=kept.get("tools"),
-        timing=_timing(kept.get("steps"), kept.get("ended")),
+        timing=_timing(kept.get("steps", b""), kept.get("ended")),
     )
 
 
@@ -191,45 +187,24 @@ def readable(message: http.Message | None) -> bytes:
     return b"".join(pieces)
 
 
-def _sound(metadata: object) -> dict[str, Any]:
-    """What `FlowRecorder.kept` may have given, other than None; a file of flows may have
-    anything."""
-    items = metadata.items() if isinstance(metadata, dict) else ()
-    return {name: value for name, value in items if _is_sound(name, value)}
-
-
-def _is_sound(name: str, value: object) -> bool:
-    match name, value:
-        case (
-            ("request" | "resumes" | "upstream" | "steps", bytes())
-            | ("path" | "dialect", str())
-            | ("told_request" | "told" | "calls" | "forms", [*_])
-            | ("tools", bool())
-            | ("signed", [str(), str()])
-            | ("ended", [float(), float()])
-        ):
-            return True
-        case "refused", int():
-            return 0 <= value <= MAX_NUMBER
-        case "job", _:
-            return value in get_args(Job)
-        case "outcome", [str() as ending, str()]:
-            return ending in SIGNS
-        case "missing", [int() as upstream, int() as client, *_]:
-            return 0 <= min(upstream, client) <= max(upstream, client) <= MAX_NUMBER
-    return False
+def _metadata_of(flow: Flow) -> dict[str, Any]:
+    """What `FlowRecorder` has put there, perhaps in an earlier run; empty if nothing."""
+    metadata: Any = flow.metadata.get(KEY)
+    if not isinstance(metadata, dict) or metadata.get("version") != VERSION:
+        return {}
+    return metadata
 
 
 def _evidence(kept: Mapping[str, Any]) -> Evidence:
-    of_request, told, forms, calls = (
-        Counter(dict(_counted(kept.get(name, ()), words=name in _NOTES)))
-        for name in (*_NOTES, "forms", "calls")
+    of_request, of_reply, forms = (
+        Counter({(one, other): count for one, other, count in kept.get(name, ())})
+        for name in ("notes_of_request", "notes_of_reply", "forms")
     )
     return Evidence(
-        calls=Counter({name: count for (name, _), count in calls.items()}),
+        calls=Counter(dict(kept.get("calls", ()))),
         forms=forms,
         refused_calls=kept.get("refused", 0),
-        notes=of_request + told,
+        notes=of_request + of_reply,
         of_request=of_request,
     )
 
@@ -238,22 +213,8 @@ def _counts(counter: Counter[tuple[str, str]]) -> list[list[Any]]:
     return [[*names, count] for names, count in counter.items()]
 
 
-def _counted(values: Iterable[object], *, words: bool) -> Iterator[tuple[tuple[str, str], int]]:
-    """What `_counts` gave.  Calls have one name; an earlier Dragoman recorded a note's words."""
-    for value in values:
-        match value:
-            case str() if words:
-                yield (value, ""), 1
-            case [str() as one, int() as count] if 0 < count <= MAX_NUMBER:
-                yield (one, ""), count
-            case [str() as one, str() as other, int() as count] if 0 < count <= MAX_NUMBER:
-                yield (one, other), count
-
-
-def _timing(packed: bytes | None, ended: list[float] | None) -> Timing | None:
-    if packed is None or ended is None or len(packed) % 24:
+def _timing(packed: bytes, ended: Sequence[float] | None) -> Timing | None:
+    if ended is None:
         return None
-    steps = list(struct.iter_unpack("<3d", packed))
-    if not all(0 <= number < MAX_NUMBER for number in itertools.chain(*steps, ended)):
-        return None  # NaN is not either
-    return Timing(tuple(Step(at, int(up), int(down)) for at, up, down in steps), *ended)
+    steps = (Step(at, int(up), int(down)) for at, up, down in struct.iter_unpack("<3d", packed))
+    return Timing(tuple(steps), *ended)
