@@ -71,7 +71,7 @@ def outcome_of(
     turn: TurnFacts, evidence: Evidence, *, status: int = 200, broken: str = ""
 ) -> Outcome:
     """The outcome of a flow that has ended. `status` is the client's, 0 without a reply; `broken`
-    says in a few words that a connection broke off, which means nothing after a turn's end."""
+    says in a few words that a connection broke off before the turn had ended."""
     if failed := _failure(turn, evidence, status, broken):
         return Outcome("failed", failed)
     if cut := next(filter(None, map(_cut, turn.client.finishes)), ""):
@@ -107,7 +107,7 @@ def _failure(turn: TurnFacts, evidence: Evidence, status: int, broken: str) -> s
         return why
     if upstream.error_code and not (upstream.error_code == UNNAMED and status >= 400):
         return upstream.error_code
-    if broken and not client.ended:
+    if broken:
         return broken
     if "cancelled" in client.finishes:
         return "cancelled"

@@ -12,6 +12,7 @@ import weakref
 from collections import Counter
 
 from mitmproxy import http
+from mitmproxy.flow import Error
 from mitmproxy.net.http.url import hostport
 
 from ...bridge.read_reply import read_reply
@@ -125,7 +126,7 @@ class FlowMonitor:
                 record.reply.growth.stop()
             facts = _facts(flow, record)
             record.model = record.model or facts.model or model_asked(readable(flow.request))
-            status, broken = _status(flow), _broken(flow)
+            status, broken = _status(flow), _broken(flow, facts)
             record.outcome = outcome_of(facts, record.evidence, status=status, broken=broken)
             line = self._sign(flow, record, facts)
             self._log(flow, record, facts, line)
@@ -167,8 +168,7 @@ class FlowMonitor:
 
     @staticmethod
     def _log(flow: http.HTTPFlow, record: FlowRecorder, facts: TurnFacts, line: str) -> None:
-        broken = flow.error if not facts.client.ended else None
-        cause = [printable(broken.msg)] if broken else []
+        cause = [printable(flow.error.msg)] if flow.error and _broken(flow, facts) else []
         quiet = record.outcome.ending in ("answered", "unread") and record.evidence.empty
         if record.job == "bridge" or not quiet or cause:
             phrases = [line, *cause, *record.evidence.lines()]
@@ -236,9 +236,9 @@ def _status(flow: http.HTTPFlow) -> int:
     return flow.response.status_code if flow.response else 0
 
 
-def _broken(flow: http.HTTPFlow) -> str:
-    """Which connection broke off, in words; empty if none."""
-    if flow.error is None:
+def _broken(flow: http.HTTPFlow, facts: TurnFacts) -> str:
+    """Which connection broke off, in words; empty if none, or none before the client had all."""
+    if flow.error is None or (facts.client.ended and flow.error.msg != Error.KILLED_MESSAGE):
         return ""
     if flow.error.msg == EARLY:
         return "ended early"
