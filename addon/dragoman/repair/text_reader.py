@@ -36,6 +36,15 @@ _NAMED = re.compile(rf"{_MARKS}(?:\s|\Z|(?<=[^>])<)")
 """What follows a marker that is named; a bold word would be an answer."""
 _MAY_BE_NAMED = re.compile(_MARKS)
 """The start of it."""
+_AROUND = r"[\w:.▁｜|-]{0,64}"
+_OF_CALLS = "call|tool|func|invo|param|arg_|antml|DSML"
+_REST = re.compile(
+    rf"\s*+(?:</(?P<name>{_AROUND}?(?:{_OF_CALLS}){_AROUND}+)>"
+    r"|<｜end▁of▁sentence｜>|<\|(?:im_end|eot_id|eom_id)\|>)"
+)
+"""What belongs to a call that it follows directly: a closing tag that some format may have, be it
+misspelt, or a token that ends a turn."""
+_REST_SO_FAR = re.compile(rf"\s*+<(?:/{_AROUND}|[｜|]{_AROUND})?+\Z")
 MAX_QUOTED = 4 * CANDIDATE_LIMIT
 """Characters of candidates in code that turned out to be text; after so many, markers in
 code are text at once, as each of them is read twice."""
@@ -163,6 +172,8 @@ class TextReader:
 
     def _find(self) -> MarkerMatch | None:
         """The first marker; if there is none, give what cannot become one."""
+        if self._state.called and self.fresh and self._rest_waits():
+            return None
         if not self.buffer:
             return None
         state, buffer = self._state, self.buffer
@@ -176,6 +187,23 @@ class TextReader:
         if marker is None and not self._must_wait(buffer[:end]):
             self.release(end)
         return marker
+
+    def _rest_waits(self) -> bool:
+        """Take out what is left of the markup of a call right after it, but for the end of an
+        element that is open in the text; True if more text decides what follows."""
+        at, buffer = 0, self.buffer
+        while found := _REST.match(buffer, at):
+            if found["name"] and f"<{found['name']}" in self._state.code.tail:
+                break
+            at = found.end()
+        if at:
+            self.buffer = buffer[at:]
+            self._state.add(Dropped("stray tag after a call"))
+        half = _REST_SO_FAR.match(buffer, at)
+        if half and self.ended and half[0].lstrip()[1:2] in ("/", "｜"):
+            self.buffer = ""
+            self._state.add(Dropped("unfinished marker"))
+        return half is not None and not self.ended
 
     def _candidate(
         self, marker: MarkerMatch, rule: CallRule, quotation: Quotation | None, *, is_open: bool

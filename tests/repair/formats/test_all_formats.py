@@ -32,6 +32,8 @@ CALLS = {
     "qwen": "<tool_call>¦<function=bash>¦<parameter=command>¦ls¦</parameter>¦</function>¦"
     "</tool_call>",
     "glm": "<tool_call>¦bash<arg_key>¦command¦</arg_key>¦<arg_value>¦ls¦</arg_value>¦</tool_call>",
+    "hunyuan": "<tool_calls><tool_call>¦bash<tool_sep><arg_key>¦command¦</arg_key>¦<arg_value>¦ls¦"
+    "</arg_value>¦</tool_call>¦</tool_calls>",
     "claude": '<function_calls>¦<invoke name="bash">¦<parameter name="command">¦ls¦'
     "</parameter>¦</invoke>¦</function_calls>",
     "minimax_m2": '<minimax:tool_call>¦<invoke name="bash">¦<parameter name="command">¦ls¦'
@@ -70,7 +72,7 @@ CALLS = {
     "calling_tool": f"[Calling tool:¦ bash({LS}¦)]",
 }
 TAGGED = ("kimi_k3", "dsml", "qwen", "glm", "claude", "minimax_m2", "minimax_m3", "function")
-TAGGED += ("step", "atem")
+TAGGED += ("step", "atem", "hunyuan")
 BRACKETED = ("gemma", "lfm2")
 JSON = sorted(CALLS.keys() - {*TAGGED, *BRACKETED})
 PIECES = sorted({piece for call in CALLS.values() for piece in call.split("¦")})

@@ -71,6 +71,39 @@ SHAPES = {
         "\n</seed:tool_call>",
         BOTH,
     ),
+    "qwen, the name first": (
+        "<tool_call>\n<parameter=bash>\n<parameter=command>\nls\n</parameter>\n</function>"
+        "\n</tool_call>",
+        BASH,
+    ),
+    "qwen, the name first, alone": (
+        "<parameter=bash>\n<parameter=command>\nls\n</parameter>\n</function>",
+        BASH,
+    ),
+    "qwen, the name in a tag": (
+        "<tool_call>\n<name>bash\n</parameter>\n<parameter=command>\nls\n</parameter>"
+        "\n</function>\n"
+        "</tool_call>",
+        BASH,
+    ),
+    "hunyuan": (HY3.replace("{0}", ""), BASH),
+    "hunyuan with a suffix": (HY3.replace("{0}", ":opensource"), BASH),
+    "glm, a key's end twice": (
+        "<tool_call>bash<arg_key>command</arg_key></arg_key><arg_value>ls</arg_value></tool_call>",
+        BASH,
+    ),
+    "glm, a key's start twice": (
+        "<tool_call>bash<arg_key><arg_key>command</arg_key><arg_value>ls</arg_value></tool_call>",
+        BASH,
+    ),
+    "glm, another tag for a key's": (
+        "<tool_call>bash<tool_call>command</arg_key><arg_value>ls</arg_value></tool_call>",
+        BASH,
+    ),
+    "glm, no tag for a key's": (
+        "<tool_call>bash command</arg_key><arg_value>ls</arg_value></tool_call>",
+        BASH,
+    ),
     "dsml, self-closing": (
         '<｜DSML｜tool_calls><｜DSML｜invoke name="finish"/></｜DSML｜tool_calls>',
         "[finish {}]",
@@ -114,7 +147,22 @@ SHAPES = {
         "\n</invoke>\n</tool_call>",
         BASH,
     ),
+    "tool_calls around glm": (
+        "<tool_calls>\n<tool_call>bash\n<arg_key>command</arg_key>\n<arg_value>"
+        "ls</arg_value>\n</tool_call>\n"
+        "</tool_calls>",
+        BASH,
+    ),
+    "end of sentence": (f"<tool_call>{OBJECT}</tool_call><｜end▁of▁sentence｜>", BASH),
+    "a misspelt closer": (f"<tool_call>{OBJECT}</tool_call>\n</_call>", BASH),
     "a second closer": (f"<tool_call>{OBJECT}</tool_call>\n</tool_call>", BASH),
+    "another's closer": (f"<tool_call>{OBJECT}</tool_call></function_invocation>", BASH),
+    "dsml's closer": (
+        '<｜DSML｜tool_calls><｜DSML｜invoke name="bash">'
+        '<｜DSML｜parameter name="command" string="true">ls'
+        "</｜DSML｜parameter></｜DSML｜invoke></｜DSML｜tool_calls></｜DSML｜tool_cs>",
+        BASH,
+    ),
     # The last value has no end.
 }
 
@@ -151,6 +199,10 @@ TEXTS = {
         '  <param name="argc" type="int"/>\n</function>\n'
         '<tool_call>\n<function name="x"></function>'
     ),
+    "tags of more": (
+        "Hunyuan writes <tool_calls><tool_call>NAME<tool_sep> and <arg_key:opensource>; Qwen 3.8\n"
+        "<parameter=bash> where <function=bash> belongs, and <tool_call><name>bash after it."
+    ),
     "a transcript": (
         "[tool:bash] ls\n[tool:bash] {} was empty\nCalling tool: bash\n[Tool Use: bash]\n"
         'Calling tool: bash (it lists files)\nTool: bash\nInput: {"command": "ls"}'
@@ -163,6 +215,14 @@ TEXTS = {
         '<function_call> <name>bash</name></function_call>\n<tool_call id="1">x</tool_call>\n'
         '<tool_call name="bash">text</tool_call>'
     ),
+}
+
+AFTER_A_CALL = {
+    "\nDone.": "\nDone.",
+    "\n</tool_call>\n</tool_calls>\nDone.": "\nDone.",
+    "</div> is no end of it": "</div> is no end of it",
+    "\nThe end is </tool_call>, then <｜end▁of▁sentence｜>.": "=",
+    " < 5 and <b>so</b>": "=",
 }
 
 
@@ -191,3 +251,17 @@ def test_a_call_of_a_tool_that_nobody_declared_is_text_to_the_character(text: st
     for size in (len(text), 1, 5):
         pieces = [text[at : at + size] for at in range(0, len(text), size)]
         assert gist(events_of(pieces, ACTIVE, REQUEST)) == text
+
+
+@pytest.mark.parametrize(("after", "wanted"), AFTER_A_CALL.items())
+def test_what_is_left_of_the_markup_of_a_call_goes(after: str, wanted: str) -> None:
+    text = f"<tool_call>{OBJECT}</tool_call>{after}"
+    for pieces in ([text], *cuts_of(text)):
+        events = gist(events_of(pieces, ACTIVE, REQUEST))
+        assert events.partition("]")[2] == (after if wanted == "=" else wanted)
+
+
+def test_the_end_of_an_element_around_a_call_is_text() -> None:
+    text = f"So:\n<tools-called>\n<tool_call>{OBJECT}</tool_call>\n</tools-called>"
+    for pieces in ([text], *cuts_of(text)):
+        assert gist(events_of(pieces, ACTIVE, REQUEST)).endswith("]\n</tools-called>")

@@ -14,7 +14,7 @@ from . import enclosed_json
 from .active import ActiveFormats, active
 from .bracketed import GEMMA, LFM2, MINIMAX_ARROWS
 from .deepseek import DEEPSEEK
-from .glm import GLM
+from .glm import GLM, HUNYUAN, HUNYUAN_OPEN
 from .harmony import HARMONY, HARMONY_STRIPPED
 from .invoke import ATEM, CLAUDE, DSML, FUNCTION, MINIMAX_M2, STEP
 from .json_alone import JSON_ALONE
@@ -35,6 +35,8 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     enclosed_json.HERMES: frozenset({"hermes", "qwen"}),
     QWEN: frozenset({"qwen", "seed"}),
     GLM: frozenset({"glm"}),
+    HUNYUAN: frozenset({"open"}),
+    HUNYUAN_OPEN: frozenset({"open"}),
     CLAUDE: frozenset({"anthropic"}),
     MINIMAX_M2: frozenset({"minimax", "deepseek"}),
     MINIMAX_M3: frozenset({"minimax"}),

@@ -6,7 +6,9 @@
     </tool_call>
 
 GLM-5.3 also writes ``<tool_call>NAME>{…}</tool_call>``, and GLM-5.2 ``<tool_call>NAME</arg_value>``
-for a call without arguments; under load it loses any one of these tags.
+for a call without arguments; under load it loses any one of these tags, or doubles one of a key.
+Hunyuan writes ``<tool_calls>`` around calls and ``<tool_sep>`` after a name; all its tags may end
+with a suffix, as in ``<tool_call:opensource>``.
 """
 
 from __future__ import annotations
@@ -15,43 +17,70 @@ from functools import partial
 
 from .enclosed_json import CLOSE, OPEN
 from .held_calls import HeldCalls
-from .marker_set import HeaderPattern, opening, so_far
+from .marker_set import HeaderPattern, opening, optional, so_far
 from .protocol import WORD, LeakFormat
 from .tags import Spelling, TagKind, TagPattern, TagTable
 
 KEY, KEY_END, VALUE, VALUE_END = "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"
-_FOLLOWS = (KEY, CLOSE, VALUE_END, KEY_END)
-_HEADER = HeaderPattern(
-    rf"\s*+(?P<name>{WORD}+)\s*+(?P<key>(?<=\n)[\w.-]{{1,64}}+(?={KEY_END}))?+(?:>\s*+(?=\{{))?+"
-    rf"(?P<follows>\{{|{'|'.join(_FOLLOWS)})",
-    rf"\s*+(?:(?P<word>{WORD}+)(?:\s*+>\s*+|\s*+{so_far(_FOLLOWS)}"
-    rf"|\s*+(?<=\n)[\w.-]{{1,64}}+{so_far((KEY_END,))}))?",
-)
 _BLANKS = r"\s{0,100}+"
 _NAME = r"([^<>\n]{1,128}+)"
-_VALUE_LOST = f"(?!{so_far(_BLANKS, (VALUE,))})"
-_ARGUMENT, _KEY_END = TagKind.ARGUMENT, Spelling(((KEY_END,),), TagKind.KEY_END)
-_TAGS = (
-    Spelling(((KEY,), _NAME, _BLANKS, (KEY_END,), _BLANKS, (VALUE,)), _ARGUMENT),
-    Spelling(
-        ((KEY,), _NAME, _BLANKS, (KEY_END,), _VALUE_LOST), _ARGUMENT, mended=True, whole=False
-    ),
-    Spelling(((KEY,), _NAME, _BLANKS, (VALUE,)), _ARGUMENT, mended=True),
-    Spelling((("<",), {VALUE[1:]: TagKind.VALUE, OPEN[1:]: TagKind.CALL})),
-    Spelling((("</",), {VALUE_END[2:]: _ARGUMENT, CLOSE[2:]: TagKind.CALL}), closes=True),
+_ARGUMENT = TagKind.ARGUMENT
+
+
+def _table(suffix: str = "") -> TagTable:
+    """The tags, with a suffix to the name of each."""
+    plain = (OPEN, CLOSE, KEY, KEY_END, VALUE, VALUE_END, "<tool_sep>")
+    tags_of_all = [tag.replace(">", f"{suffix}>") for tag in plain]
+    call, close, key, key_end, value, value_end, separates = tags_of_all
+    follows = (key, close, value_end, key_end)
+    separator = optional((separates,), r"\s*+")
+    instead = rf"(?P<instead>{call})(?=[\w.-]{{1,64}}+{key_end})"
+    header = HeaderPattern(
+        rf"\s*+(?P<name>{WORD}+)\s*+{separator.whole}(?P<key>(?<=\s)[\w.-]{{1,64}}+(?={key_end}))?+"
+        rf"(?:>\s*+(?=\{{))?+(?P<follows>\{{|{'|'.join(follows)}|{instead})",
+        rf"\s*+(?:(?P<word>{WORD}+)(?:\s*+>\s*+|\s*+(?:{separator.begun})\Z"
+        rf"|\s*+{separator.whole}{so_far(follows)}"
+        rf"|\s*+(?:(?<=\s)|{call})[\w.-]{{1,64}}+{so_far((key_end,))}|{so_far((call,))}))?",
+    )
+    value_lost = f"(?!{so_far(_BLANKS, (value,))})"
+    begin = ((key,), optional((key,)))
+    end = ((key_end,), _BLANKS, optional((key_end,), _BLANKS))
+    tags = (
+        Spelling((*begin, _NAME, _BLANKS, *end, (value,)), _ARGUMENT),
+        Spelling((*begin, _NAME, _BLANKS, *end, value_lost), _ARGUMENT, mended=True, whole=False),
+        Spelling(((key,), _NAME, _BLANKS, (value,)), _ARGUMENT, mended=True),
+        Spelling((("<",), {value[1:]: TagKind.VALUE, call[1:]: TagKind.CALL})),
+        Spelling((("</",), {value_end[2:]: _ARGUMENT, close[2:]: TagKind.CALL}), closes=True),
+    )
+    key_lost = (
+        Spelling((_NAME, _BLANKS, *end, (value,)), _ARGUMENT, mended=True),
+        Spelling((_NAME, _BLANKS, *end, value_lost), _ARGUMENT, mended=True, whole=False),
+    )
+    return TagTable(
+        tags=TagPattern(*tags, Spelling(((key_end,),), TagKind.KEY_END), *key_lost),
+        in_value=TagPattern(*tags),
+        header=header,
+        key_begin=key,
+        key_end=key_end,
+        closer=value_end,
+        mark="arg_",
+    )
+
+
+TABLE = _table()
+GLM = LeakFormat(
+    "glm",
+    (OPEN, CLOSE, KEY),
+    opening((OPEN,), "[A-Za-z0-9_]", ends=(CLOSE,)),
+    partial(HeldCalls, TABLE),
 )
-_KEY_LOST = (
-    Spelling((_NAME, _BLANKS, (KEY_END,), _BLANKS, (VALUE,)), _ARGUMENT, mended=True),
-    Spelling((_NAME, _BLANKS, (KEY_END,), _VALUE_LOST), _ARGUMENT, mended=True, whole=False),
-)
-TABLE = TagTable(
-    tags=TagPattern(*_TAGS, _KEY_END, *_KEY_LOST),
-    in_value=TagPattern(*_TAGS),
-    header=_HEADER,
-    key_begin=KEY,
-    key_end=KEY_END,
-    closer=VALUE_END,
-    mark="arg_",
-)
-_IN_TEXT = opening((OPEN,), "[A-Za-z0-9_]", ends=(CLOSE,))
-GLM = LeakFormat("glm", (OPEN, CLOSE, KEY), _IN_TEXT, partial(HeldCalls, TABLE))
+
+
+def _hunyuan(suffix: str) -> LeakFormat:
+    """Hunyuan's format with this suffix."""
+    opens = [f"<tool_calls{suffix}>{blank}<tool_call{suffix}>" for blank in ("", "\n")]
+    markers = opening(tuple(opens), "[A-Za-z0-9_]")
+    return LeakFormat("hunyuan", tuple(opens), markers, partial(HeldCalls, _table(suffix)))
+
+
+HUNYUAN, HUNYUAN_OPEN = _hunyuan(""), _hunyuan(":opensource")

@@ -191,6 +191,9 @@ class HeldCalls(LeakParser):
     def _begin(self, found: re.Match[str]) -> bool:
         self._name = found["name"]
         at = len(self._buffer[: found.start("follows")].rstrip())
+        if found.groupdict().get("instead"):  # of the first argument's opening tag
+            self._buffer = f"{self._table.key_begin}{self._buffer[found.end() :]}"
+            return self._begin_arguments(0)
         if found["follows"] == self._table.key_end:
             return self._begin_key(found.groupdict().get("key"), at)
         return self._begin_arguments(at, json=found["follows"].endswith("{"))

@@ -9,7 +9,8 @@ value
 </tool_call>
 
 They also write all arguments as one JSON object after ``<function=NAME>``, or an argument's tag
-as ``<parameter name="KEY">``.  Doubao Seed writes ``<seed:tool_call>`` around the same.
+as ``<parameter name="KEY">``.  Doubao Seed writes ``<seed:tool_call>`` around the same.  Qwen 3.8
+sometimes writes the tool's name in the tag of a parameter, or after ``<name>`` in a section.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 from functools import partial
 
 from .held_calls import HeldCalls
-from .marker_set import HeaderPattern, so_far
+from .marker_set import HeaderPattern, so_far, spelled
 from .protocol import WORD, LeakFormat
 from .tags import Spelling, TagKind, TagPattern, TagTable
 
@@ -26,10 +27,13 @@ _CALLS = {"function>": TagKind.CALL, **_SECTIONS}
 _OPENERS = tuple(f"<{word}" for word in _SECTIONS)
 _FOLLOWS = ("<parameter", *(f"</{word}" for word in _CALLS))
 _BEFORE_NAME = r"\s*+(?:=\s*+)?+[\"']?"
+_AFTER_NAME = (">", "</parameter>", "</name>")
+_NAME_ENDS = so_far(_AFTER_NAME, r"\s*+", _FOLLOWS)
 _HEADER = HeaderPattern(
-    rf"{_BEFORE_NAME}(?P<name>{WORD}+)[\"']?\s*+>(?P<follows>\s*+(?:\{{|{'|'.join(_FOLLOWS)}))",
+    rf"{_BEFORE_NAME}(?P<name>{WORD}+)[\"']?\s*+{spelled(_AFTER_NAME)}"
+    rf"(?P<follows>\s*+(?:\{{|{'|'.join(_FOLLOWS)}))",
     rf"{_BEFORE_NAME}(?:(?P<word>[^\s<>\"']*+)[\"']?\s*+"
-    rf"|{WORD}+[\"']?\s*+>\s*+{so_far(_FOLLOWS)})",
+    rf"|{WORD}+[\"']?\s*+{_NAME_ENDS})",
 )
 _BLANKS, _QUOTE = r"\s{0,9}+", "[\"']?"
 _KEY = (_BLANKS, ("=",), _BLANKS + _QUOTE, "([^<>\n\"']{1,128}+)", _QUOTE + _BLANKS, (">",))
@@ -56,6 +60,11 @@ TABLE = TagTable(
     trim=True,
     closer="</parameter>",
 )
-_CALL = (("<function",), r"\s{0,4}", ("=",))
-_IN_TEXT = TagPattern(Spelling((_OPENERS, r"\s{0,64}+", *_CALL)), Spelling(_CALL))
-QWEN = LeakFormat("qwen", (*_OPENERS, "<function"), _IN_TEXT, partial(HeldCalls, TABLE))
+_CALL = (("<function", "<parameter"), r"\s{0,4}", ("=",))
+_IN_TEXT = TagPattern(
+    Spelling((_OPENERS, r"\s{0,64}+", *_CALL)),
+    Spelling((_OPENERS, r"\s{0,64}+", ("<name>",))),
+    Spelling(_CALL),
+)
+_BEGIN = (*_OPENERS, "<function", "<parameter")
+QWEN = LeakFormat("qwen", _BEGIN, _IN_TEXT, partial(HeldCalls, TABLE))
