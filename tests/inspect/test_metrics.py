@@ -64,13 +64,13 @@ def test_prometheus_reads_what_was_counted(stats: Stats, metrics: Metrics) -> No
     labels = model | {"job": "repair", "streamed": "yes", "outcome": "repaired"}
     for name, wanted, value in (
         ("dragoman_flows_total", labels, 1),
-        ("dragoman_repaired_calls_total", {"form": "kimi_k2, native id"}, 2),
+        ("dragoman_leaked_calls_total", model | {"format": "kimi_k2", "form": "native id"}, 2),
         ("dragoman_notes_total", {"what": "dropped"}, 3),
         ("dragoman_failures_total", {"reason": "server_error"}, 1),
         ("dragoman_tokens_total", model | {"direction": "input"}, 7),
         ("dragoman_tool_turns_total", model, 1),
         ("dragoman_calls_total", model, 3),
-        ("dragoman_leaked_calls_total", model | {"format": "dsml"}, 2),
+        ("dragoman_leaked_calls_total", model | {"format": "dsml", "form": "plain name"}, 2),
         ("dragoman_refused_calls_total", model, 1),
         ("dragoman_silent_turns_total", model, 0),
         ("dragoman_first_token_seconds_bucket", model | {"le": "0.3"}, 0),

@@ -218,9 +218,9 @@ def test_forms_are_read_from_the_evidence_of_repair() -> None:
     evidence.note("dropped", "a marker", 3)
     stats = Stats()
     count(stats, evidence=evidence)
-    assert stats.snapshot().by("repaired_calls", "form") == {
-        "kimi_k2, native id": 2,
-        "kimi_k2, name:index": 2,
-        "kimi_k2, name:index, tool not declared": 1,
+    assert stats.snapshot().by("leaked_calls", "format", "form") == {
+        ("kimi_k2", "native id"): 2,
+        ("kimi_k2", "name:index"): 2,
+        ("kimi_k2", "name:index, tool not declared"): 1,
     }
     assert stats.snapshot().by("notes", "what") == {"dropped": 3}

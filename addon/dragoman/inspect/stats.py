@@ -22,9 +22,9 @@ from .outcome import Ending, Job, Outcome
 Model = tuple[str, str]
 """A host and a model."""
 _MODEL = ("host", "model")
+_FORM = ("format", "form")
 FAMILIES: dict[str, tuple[str, tuple[str, ...]]] = {
     "flows": ("Flows that have ended.", ("job", *_MODEL, "streamed", "outcome")),
-    "repaired_calls": ("Repaired calls, by the form of their header.", ("form",)),
     "notes": ("What else was done, by what it was.", ("what",)),
     "failures": ("Flows that failed, by the reason.", ("reason",)),
     "tokens": ("Tokens that upstreams counted.", (*_MODEL, "direction")),
@@ -35,7 +35,10 @@ FAMILIES: dict[str, tuple[str, tuple[str, ...]]] = {
         _MODEL,
     ),
     "silent_turns": ("Turns with neither answer nor call.", _MODEL),
-    "leaked_calls": ("Calls that leaked.", (*_MODEL, "format")),
+    "leaked_calls": (
+        "Calls that leaked and were repaired, by their format and how their name was found.",
+        (*_MODEL, *_FORM),
+    ),
 }
 """What is counted, in the words of the metrics: its name, help and labels."""
 Time = Literal["first token", "longest silence", "duration"]
@@ -156,7 +159,7 @@ class Stats:
             label = _outcome_label(exchange.job, outcome, evidence)
             self._count("flows", exchange.job, *pair, "yes" if timing else "no", label)
             for (leaked_as, form), number in evidence.forms.items():
-                self._count_name("repaired_calls", f"{leaked_as}, {form}", number)
+                self._count("leaked_calls", *pair, leaked_as, self._name("form", form), by=number)
             for what, number in notes.items():
                 self._count_name("notes", what, number)
             if outcome.ending == "failed":
@@ -168,8 +171,6 @@ class Stats:
                 self._count("calls", *pair, by=len(turn.client.calls))
                 self._count("refused_calls", *pair, by=evidence.refused_calls)
                 self._count("silent_turns", *pair, by=outcome.ending == "empty")
-                for leaked_as, number in evidence.leaked.items():
-                    self._count("leaked_calls", *pair, leaked_as, by=number)
             for time, seconds in times.items():
                 self._times[pair][time] = self._times[pair][time].with_time(seconds)
 
@@ -224,7 +225,7 @@ def _outcome_label(job: Job, outcome: Outcome, evidence: Evidence) -> OutcomeLab
 def rows(snapshot: Snapshot) -> list[list[str]]:
     """A table for a person."""
     streamed, outcomes = snapshot.by("flows", "streamed"), snapshot.by("flows", "outcome")
-    tokens, forms = snapshot.by("tokens", "direction"), snapshot.by("repaired_calls", "form")
+    tokens, leaked = snapshot.by("tokens", "direction"), snapshot.by("leaked_calls", *_FORM)
     counts = {
         "flows": streamed.total(),
         "streams": streamed["yes"],
@@ -233,9 +234,10 @@ def rows(snapshot: Snapshot) -> list[list[str]]:
         **{name: outcomes[label] for label, name in _OUTCOMES.items()},
         "tokens in": tokens["input"],
         "tokens out": tokens["output"],
-        "calls repaired": forms.total(),
+        "calls repaired": leaked.total(),
     }
     table = [[name, str(number)] for name, number in counts.items()]
+    forms = {f"{leaked_as}, {form}": number for (leaked_as, form), number in leaked.items()}
     table += _listed("call read from", forms)
     table += _listed("note", snapshot.by("notes", "what"))
     table += _listed("failure", snapshot.by("failures", "reason"))
@@ -269,8 +271,10 @@ def _model_row(snapshot: Snapshot, model: Model, flows: int) -> list[str]:
     if (first := snapshot.times[model]["first token"]).total:
         parts.append(f"first token p50 {first.quantile(0.5):.2f} s")
     if turns := count("tool_turns"):
-        leaks = snapshot.counts["leaked_calls"].items()
-        leaked = {values[2]: number for values, number in leaks if values[:2] == model}
+        leaked = Counter[str]()
+        for (*of_model, leaked_as, _), number in snapshot.counts["leaked_calls"].items():
+            leaked[leaked_as] += number if tuple(of_model) == model else 0
+        leaked = +leaked
         by_format = ", ".join(f"{number} {name}" for name, number in sorted(leaked.items()))
         share = min(1.0, sum(leaked.values()) / max(1, count("calls")))
         full = max(1, round(share * BAR))

@@ -54,7 +54,7 @@ class Summary:
     def done(self) -> None:
         """Write the table where there is no view, if flows were loaded, or something leaked."""
         snapshot = self._stats.snapshot()
-        if not watched_by_somebody() and (self._loaded or snapshot.counts["repaired_calls"]):
+        if not watched_by_somebody() and (self._loaded or snapshot.counts["leaked_calls"]):
             as_table(rows(snapshot))
 
 
