@@ -30,6 +30,7 @@ from dragoman.repair.call_builder import CallBuilder
 from dragoman.repair.call_namer import CallNamer
 from dragoman.repair.call_rule import CallRule
 from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.events import Whole
 from dragoman.repair.formats.kimi_k2 import KIMI_K2
 from dragoman.repair.formats.kimi_k2_names import header_of
 
@@ -213,8 +214,10 @@ def test_forms_are_read_from_the_evidence_of_repair() -> None:
     namer.begin(KIMI_K2, CallRule("any"))
     calls = CallBuilder(evidence, 0, tools, set())
     for header in ("functions.bash:0", "bash:1", "functions.bash:2", f"{'x' * 120}:3", "odd.one:1"):
-        for start in namer.header(header_of(header, tools, arguments=True)) or ():
-            calls.deltas_of(start)
+        if namer.takes(header_of(header, tools, arguments=True)):
+            call = namer.call(Whole(["{}"]))
+            assert call is not None
+            calls.deltas_of(call)
     evidence.note("dropped", "a marker", 3)
     stats = Stats()
     count(stats, evidence=evidence)
