@@ -39,6 +39,9 @@ SAID = sse([chunk({"content": "Hello from the replay."}), chunk({}, "stop")])
 CUT = SAID[: SAID.index(b"data: ", 1)]
 """The same, which ends early and well."""
 
+NATIVE = "native_messages"
+"""How the names of those begin that are a host's own replies of the Messages API."""
+
 pytestmark = pytest.mark.heavy
 
 
@@ -86,14 +89,15 @@ class Opencode:
         return len(self.upstream.requests_of(fixture, self.sdk))
 
 
-@pytest.fixture(params=["responses", "chat"])
+@pytest.fixture(params=["responses", "chat", "messages"])
 def opencode(
     request: pytest.FixtureRequest,
     plain_upstream: Upstream,
     mitmdump: Callable[..., Mitmdump],
     tmp_path: Path,
 ) -> Opencode:
-    arguments = "--mode", f"reverse:{plain_upstream.url}", "--set", "dragoman_bridge=~all"
+    filter_ = f"! ~u {NATIVE}"
+    arguments = "--mode", f"reverse:{plain_upstream.url}", "--set", f"dragoman_bridge={filter_}"
     return Opencode(plain_upstream, mitmdump(*arguments), tmp_path, request.param)
 
 
@@ -116,6 +120,8 @@ def texts(events: list[dict[str, Any]]) -> list[str]:
     [
         ("responses", "agent_sdk", "kimi-k2.5"),
         ("chat", "agent_sdk", "kimi-k2.5"),
+        ("messages", "agent_sdk", "kimi-k2.5"),
+        ("messages", "agent_sdk_dsml", "deepseek-v4"),
         ("chat", "agent_sdk_k3", "moonshotai/Kimi-K3"),
         ("chat", "agent_sdk_dsml", "deepseek-v4"),
     ],
@@ -154,7 +160,7 @@ def test_opencode_runs_what_leaks_in_messages(opencode: Opencode, where: str) ->
     def reply(request: Request) -> Reply:
         return Reply(stream(turns[b'"tool_result"' in request.body]))
 
-    name = "messages_" + re.sub(r"\W", "_", where)
+    name = NATIVE + re.sub(r"\W", "_", where)
     opencode.upstream.replies[f"{name}/v1/messages"] = reply
     events = finish(opencode.start(name, ";cut=event"), 120)
     assert texts(events)[-1] == "All is well."
