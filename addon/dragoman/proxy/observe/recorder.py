@@ -141,8 +141,8 @@ def recorder_of(flow: Flow) -> FlowRecorder | None:
 def client_request_of(flow: Flow) -> ClientRequest | None:
     """What the client sent, of a flow that was bridged, perhaps in an earlier run."""
     match _metadata_of(flow):
-        case {"request": body, "path": path, "dialect": dialect, **more}:
-            return ClientRequest(body, path, dialect, more.get("resumes", b""))
+        case {"request": body, "path": path, **more}:
+            return ClientRequest(body, path, more.get("dialect", ""), more.get("resumes", b""))
     return None
 
 
