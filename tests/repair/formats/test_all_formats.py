@@ -57,6 +57,7 @@ CALLS = {
     "tools": f'<tools>¦{{"name": "bash", "arguments": {LS}}}¦</tools>',
     "minimax_text": f'[TOOL_CALL]¦{{"name": "bash", "arguments": {LS}}}¦[/TOOL_CALL]',
     "gemma": '<|tool_call>¦call:bash{command:<|"|>¦ls¦<|"|>}¦<tool_call|>',
+    "python": '<tool_call>¦bash(command="¦ls¦")¦</tool_call>',
     "lfm2": '<|tool_call_start|>¦[bash(command="¦ls¦")]¦<|tool_call_end|>',
     "longcat": f'<longcat_tool_call>¦{{"name": "bash", "arguments": {LS}}}¦</longcat_tool_call>',
     "gigachat": f'<|function_call|>¦{{"name": "bash", "arguments": {LS}}}¦</s>',
@@ -73,7 +74,7 @@ CALLS = {
 }
 TAGGED = ("kimi_k3", "dsml", "qwen", "glm", "claude", "minimax_m2", "minimax_m3", "function")
 TAGGED += ("step", "atem", "hunyuan")
-BRACKETED = ("gemma", "lfm2")
+BRACKETED = ("gemma", "lfm2", "python")
 JSON = sorted(CALLS.keys() - {*TAGGED, *BRACKETED})
 PIECES = sorted({piece for call in CALLS.values() for piece in call.split("¦")})
 WORDS = ["alpha ", " beta", "gamma\n"]

@@ -137,6 +137,21 @@ SHAPES = {
     "tool and args": ('[TOOL_CALL] {"tool": "bash", "args": {"command": "ls"}} [/TOOL_CALL]', BASH),
     "attributes": (f'<tool_call id="call_1" name="bash">\n{LS}\n</tool_call>', BASH),
     # Python.
+    "llama 4": (
+        '<|python_start|>[bash(command="ls"), finish()]<|python_end|>',
+        BASH + "[finish {}]",
+    ),
+    "function_calls": ('<function_calls>bash(command="ls")</function_calls>', BASH),
+    "tool_call": ('<tool_call>bash(command="ls", timeout=5)\n</tool_call>', BOTH),
+    "tool_call per line": (
+        '<tool_call>bash(command="ls", timeout=5)\n<tool_call>bash(command="ls", timeout=5)',
+        BOTH * 2,
+    ),
+    "functiongemma": (
+        "<start_function_call>call:bash{command:<escape>ls<escape>,timeout:5}<end_function_call>",
+        BOTH,
+    ),
+    "gemma without call": ('<|tool_call>:bash{command:<|"|>ls<|"|>}<tool_call|>', BASH),
     # Words of clients.
     "tool:": (f"[tool:bash] {LS}", BASH),
     "tool use": (f"[Tool Use: bash({LS})]", BASH),
@@ -202,6 +217,10 @@ TEXTS = {
     "tags of more": (
         "Hunyuan writes <tool_calls><tool_call>NAME<tool_sep> and <arg_key:opensource>; Qwen 3.8\n"
         "<parameter=bash> where <function=bash> belongs, and <tool_call><name>bash after it."
+    ),
+    "calls of Python": (
+        "It writes <tool_call>bash(command) and <function_calls>bash(x, y)</function_calls>, then\n"
+        '`<tool_call>bash(command="ls")`, or <|python_start|> before [bash(command="ls")].'
     ),
     "a transcript": (
         "[tool:bash] ls\n[tool:bash] {} was empty\nCalling tool: bash\n[Tool Use: bash]\n"

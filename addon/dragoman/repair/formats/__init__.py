@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ..model_family import VENDORS, families_of
-from . import enclosed_json
+from . import bracketed, enclosed_json
 from .active import ActiveFormats, active
 from .bracketed import GEMMA, LFM2, MINIMAX_ARROWS
 from .deepseek import DEEPSEEK
@@ -34,6 +34,8 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     DEEPSEEK: frozenset({"deepseek"}),
     enclosed_json.HERMES: frozenset({"hermes", "qwen"}),
     QWEN: frozenset({"qwen", "seed"}),
+    bracketed.PYTHON: frozenset({"glm"}),
+    bracketed.PYTHON_CALLS: frozenset({"open"}),
     GLM: frozenset({"glm"}),
     HUNYUAN: frozenset({"open"}),
     HUNYUAN_OPEN: frozenset({"open"}),
@@ -56,7 +58,9 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     MINIMAX_ARROWS: frozenset({"minimax"}),
     GEMMA: frozenset({"gemma"}),
     enclosed_json.GEMMA_JSON: frozenset({"gemma"}),
+    bracketed.FUNCTION_GEMMA: frozenset({"gemma"}),
     LFM2: frozenset({"lfm"}),
+    bracketed.LLAMA_4: frozenset({"llama"}),
     enclosed_json.LFM2_JSON: frozenset({"lfm"}),
     enclosed_json.LONGCAT: frozenset({"open"}),
     enclosed_json.GIGACHAT: frozenset({"open"}),

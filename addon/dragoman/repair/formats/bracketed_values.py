@@ -17,22 +17,22 @@ from .value_types import PYTHON, json_string, property_of, read_json, type_of
 
 MAX_TOKENS = 32 * 1024
 """Brackets and strings of one call, or its values and what is between them."""
-_HALF = r"""(?P<half>(?:<(?:\|(?:"\|?)?)?|"{1,2}|'{1,2}|\\)\Z)"""
+_HALF = r"""(?P<half>(?:<(?:\|(?:"\|?)?|e(?:s(?:c(?:a(?:pe?)?)?)?)?)?|"{1,2}|'{1,2}|\\)\Z)"""
 """What may be half a mark, as the text ends."""
 _MARK = re.compile(
-    rf"""[^<"'\\(){{}}\[\]]*+(?:{_HALF}|(?P<quote><\|"\|>|"{{3}}|'{{3}}|["'])"""
+    rf"""[^<"'\\(){{}}\[\]]*+(?:{_HALF}|(?P<quote><\|"\|>|<escape>|"{{3}}|'{{3}}|["'])"""
     r"""|(?P<opens>[({\[])|(?P<closes>[)}\]])|(?P<other>\\["'\\]|[<\\])|\Z)"""
 )
 """Text up to where a string begins, or to a bracket."""
 _STRINGS = {
     quote: re.compile(
         rf"""(?:[^<"'\\]++|(?!{end}|{_HALF.replace("?P<half>", "?:")})"""
-        rf"""(?:<\|"\|>|"{{3}}|'{{3}}|\\["'\\]|.))*+(?:{_HALF}|(?P<quote>{end})|\Z)""",
+        rf"""(?:<\|"\|>|<escape>|"{{3}}|'{{3}}|\\["'\\]|.))*+(?:{_HALF}|(?P<quote>{end})|\Z)""",
         re.DOTALL,
     )
     for quote, end in (
         *((each, f"{each}(?!{each * 2})") for each in "\"'"),
-        *((each, re.escape(each)) for each in ('"' * 3, "'" * 3, '<|"|>')),
+        *((each, re.escape(each)) for each in ('"' * 3, "'" * 3, '<|"|>', "<escape>")),
     )
 }
 """The rest of a string, by the mark that ends it."""
@@ -40,6 +40,7 @@ _IN_STRING = re.compile(r"""[<"'\\]""")
 """With what a mark that counts in a string begins."""
 _TOKEN = re.compile(
     r"""<\|"\|>(?P<raw>(?:[^<]++|<(?!\|"\|>))*+)<\|"\|>"""
+    r"""|<escape>(?P<escaped>(?:[^<]++|<(?!escape>))*+)<escape>"""
     r"""|(?P<quote>"{3}|'{3}|["'])(?P<string>(?:[^"'\\]++|\\.|(?!(?P=quote)).)*+)"""
     r"""(?:(?P=quote)|(?P<open>))"""
     r"""|(?P<bracket>[(){}\[\]])|--(?P<flag>\w[\w-]*+)|(?P<key>[\w.+-]++)\s*+(?:=>|[:=])"""
@@ -123,8 +124,8 @@ def _as_json(text: str) -> tuple[str, int]:
         kind, token = found.lastgroup, found[0]
         if kind in ("open", "other") or len(opened) > MAX_NESTING or len(json) > MAX_TOKENS:
             return "", 0
-        if kind == "raw":
-            json.append(json_string(found["raw"]))
+        if kind in ("raw", "escaped"):
+            json.append(json_string(found[kind]))
         elif kind == "string":
             json.append(f'"{_ESCAPE.sub(_escape, found["string"])}"')
         elif kind == "word":

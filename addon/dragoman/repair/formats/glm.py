@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from functools import partial
 
+from .bracketed import PYTHON_SO_FAR
 from .enclosed_json import CLOSE, OPEN
 from .held_calls import HeldCalls
 from .marker_set import HeaderPattern, opening, optional, so_far
-from .protocol import WORD, LeakFormat
+from .protocol import WORD, LeakFormat, MarkerMatch
 from .tags import Spelling, TagKind, TagPattern, TagTable
 
 KEY, KEY_END, VALUE, VALUE_END = "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>"
@@ -67,8 +68,15 @@ def _table(suffix: str = "") -> TagTable:
     )
 
 
+class _Glm(LeakFormat):
+    """Waits for the end of a name: a round bracket after it makes it a call of Python's."""
+
+    def is_undecided(self, match: MarkerMatch, text: str) -> bool:
+        return PYTHON_SO_FAR.fullmatch(text, match.end) is not None
+
+
 TABLE = _table()
-GLM = LeakFormat(
+GLM = _Glm(
     "glm",
     (OPEN, CLOSE, KEY),
     opening((OPEN,), "[A-Za-z0-9_]", ends=(CLOSE,)),

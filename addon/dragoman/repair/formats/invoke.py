@@ -26,6 +26,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..declared_tools import DeclaredTools
+from .bracketed import PYTHON_SO_FAR
 from .held_calls import TaggedFormat
 from .marker_set import Part, Run, Words, so_far, spelled
 from .protocol import WORD, MarkerMatch
@@ -138,6 +139,10 @@ class _AfterLoneLine(TaggedFormat):
     such line is part of the marker."""
 
     look_back = 64
+
+    def is_undecided(self, match: MarkerMatch, text: str) -> bool:
+        is_section = match.name == TagKind.SECTION.value
+        return is_section and PYTHON_SO_FAR.fullmatch(text, match.end) is not None
 
     def may_be_header(self, text: str, tools: DeclaredTools) -> bool:  # noqa: ARG002
         return _LONE_SO_FAR.fullmatch(text) is not None
