@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from dragoman.bridge.reply.pipeline import BridgePipeline
+from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.reply.pipeline import RepairPipeline

@@ -13,18 +13,18 @@ from typing import Any
 
 from dragoman.bridge.chat_to_responses import responses_reply
 from dragoman.bridge.model_families import family_of
-from dragoman.bridge.native.request_tools import RequestTools
-from dragoman.bridge.native.responses_repair import ResponsesRepair
 from dragoman.bridge.read_reply import turn_reader
 from dragoman.bridge.reply.converter import ReplyConverter
+from dragoman.bridge.request_tools import RequestTools
+from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.proxy.stored.open_store import open_store
-from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.reply.pipeline import RepairPipeline
 from dragoman.reply.turn_context import TurnContext
 from dragoman.responses.dialects import OPENAI
+from dragoman.responses.repair import ResponsesRepair
 from dragoman.stored.store import Limits
 from dragoman.stored.turn_reasoning import History, keep, recall
 from dragoman.wire import json_codec

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.bridge.native.reply_repair import repair_whole, tools_of
+from dragoman.bridge.reply_repair import repair_whole, tools_of
 from dragoman.notes import Evidence
 from dragoman.repair.policy import Policy
 from dragoman.wire.sse import split

@@ -10,9 +10,9 @@ from typing import Any
 from dragoman.bridge.chat_to_messages import messages_reply
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.reply.pipeline import BridgePipeline
+from dragoman.chat.repair import ChatRepair
 from dragoman.messages.errors import MessagesErrors
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.reply.turn_context import Tool, TurnContext

@@ -10,8 +10,8 @@ from typing import Any
 from dragoman.bridge.chat_to_responses import responses_reply
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.reply.pipeline import BridgePipeline
+from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatRepair
 from dragoman.reply.turn_context import Tool, TurnContext
 from dragoman.responses.dialects import OPENAI, Dialect
 from dragoman.responses.envelope import open_sealed

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman.bridge.convert_reply import APIS, Api, convert_reply
-from dragoman.bridge.native.reply_repair import api_of
+from dragoman.bridge.reply_repair import api_of
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.inspect.parse.values import ParsedCall, ParsedReply, Prose
 from dragoman.notes import Evidence

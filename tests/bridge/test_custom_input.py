@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.bridge.reply.custom_input import CustomInputReader
+from dragoman.responses.custom_input import CustomInputReader
 
 anything = st.text(st.characters(codec=None), max_size=30)
 

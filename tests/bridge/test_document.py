@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.responses.dialects import OPENAI, Dialect

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.native.native_repair import MAX_WAITING
-from dragoman.bridge.native.reply_repair import stage_for, tools_of
+from dragoman.bridge.reply_repair import stage_for, tools_of
 from dragoman.messages.names import PING
 from dragoman.notes import Evidence
 from dragoman.repair.policy import Policy
 from dragoman.reply.pipeline import RepairPipeline
+from dragoman.reply.repair import MAX_HELD
 from dragoman.wire.sse import Frame, split
 from tests.repair.streams import read as read_chat
 
@@ -438,10 +438,10 @@ def test_a_call_that_is_held_for_long_is_text_or_a_call_all_the_same() -> None:
     head = "<tool_call>\n<function=bash>\n<parameter=command>\n"
     asked = REQUEST | {"model": "qwen3-coder"}
     for tail, wanted in (("\n<" + "/parameter>\n</function>\n</tool_call>", True), ("", False)):
-        said = [head, *["x"] * (MAX_WAITING + 10), tail]
+        said = [head, *["x"] * (MAX_HELD + 10), tail]
         got = read(repaired(stream([("text", said)], model="qwen3-coder"), asked))
         assert (got.blocks[-1]["type"] == "tool_use") is wanted
-        assert "x" * (MAX_WAITING + 10) in json.dumps(got.blocks)
+        assert "x" * (MAX_HELD + 10) in json.dumps(got.blocks)
 
 
 @pytest.mark.parametrize(
@@ -495,13 +495,13 @@ def test_frames_that_say_nothing_wait_up_to_a_limit() -> None:
     starts = [each for each in events([("text", [])] * 200) if each["type"].endswith("block_start")]
     assert sum(len(stage.feed(Frame(event(each)))) for each in starts) > 100
     half = events([("text", ["So. <|tool_calls_section_be"])])
-    pings = event({"type": "ping"}) * (2 * MAX_WAITING + 10)
+    pings = event({"type": "ping"}) * (2 * MAX_HELD + 10)
     for said in ([], [half[2] | {"delta": {"type": "text_delta", "text": K2}}]):
         stage = stage_for(tools_of(REQUEST, "messages"), Policy(), Evidence(), 7)
         pipeline = RepairPipeline(stage, Evidence())
         came = b"".join(map(event, [*half[:2], *said, half[2]])) + pings
         sent = pipeline.feed(came)
-        assert sent.count(b"event: ping") > MAX_WAITING
+        assert sent.count(b"event: ping") > MAX_HELD
         assert said or sent == came
 
 

@@ -11,8 +11,8 @@ from dragoman.bridge.cure.chat_request import cure_request
 from dragoman.bridge.cure.messages_request import as_chat, cure_messages
 from dragoman.bridge.cure.tool_names import ToolNames
 from dragoman.bridge.model_families import family_of
-from dragoman.bridge.native.messages_repair import MessagesTools
-from dragoman.bridge.native.reply_repair import declared, repair_whole, tools_of
+from dragoman.bridge.reply_repair import declared, repair_whole, tools_of
+from dragoman.messages.request_tools import MessagesTools
 from dragoman.notes import Evidence
 from dragoman.repair.policy import Policy
 from dragoman.stored.turn_reasoning import History

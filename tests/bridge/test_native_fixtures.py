@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.bridge.native.reply_repair import stage_for, tools_of
+from dragoman.bridge.reply_repair import stage_for, tools_of
 from dragoman.notes import Evidence
 from dragoman.repair.policy import Policy
 from dragoman.reply.pipeline import RepairPipeline

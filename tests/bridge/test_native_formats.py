@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.native.reply_repair import repair_whole, tools_of
+from dragoman.bridge.reply_repair import repair_whole, tools_of
 from dragoman.notes import Evidence
 from dragoman.repair.policy import Policy
 from dragoman.wire.sse import split

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.native.native_repair import MAX_DEFERRED, MAX_WAITING_BYTES
-from dragoman.bridge.native.reply_repair import stage_for, tools_of
 from dragoman.bridge.read_reply import turn_reader
+from dragoman.bridge.reply_repair import stage_for, tools_of
 from dragoman.notes import Evidence
 from dragoman.repair.policy import Policy
 from dragoman.reply.pipeline import RepairPipeline
+from dragoman.reply.repair import MAX_HELD_BYTES, MAX_UNREAD
 from dragoman.responses.host_reader import HostReader
 from dragoman.wire.chat_end import is_half
 from dragoman.wire.sse import Frame, encode_chunk
@@ -100,7 +100,7 @@ def test_an_item_of_an_odd_type_is_copied(kind: str, *, leaked_first: bool) -> N
 
 
 @pytest.mark.parametrize("before", [[], [SECTION]], ids=["first", "after a call"])
-@pytest.mark.parametrize(("count", "size"), [(MAX_DEFERRED + 1, 1), (8, MAX_WAITING_BYTES // 8)])
+@pytest.mark.parametrize(("count", "size"), [(MAX_UNREAD + 1, 1), (8, MAX_HELD_BYTES // 8)])
 def test_what_waits_for_half_a_call_is_bounded(before: list[str], count: int, size: int) -> None:
     events = HOSTS[0].events([("text", [*before, "<|tool_call_begin|>functions.ba"])])
     *begun, half = events[: 5 + len(before)]
@@ -118,7 +118,7 @@ def test_a_reply_that_is_too_long_passes_or_after_a_change_ends_with_an_error(
     *begun, half = HOSTS[0].events([("text", [*before, "Well."])])[: 5 + len(before)]
     repair = stage(evidence=(evidence := Evidence()))
     frames = [encode_chunk(event) for event in begun]
-    frames += [encode_chunk({**half, "delta": "word " * (MAX_WAITING_BYTES // 50)})] * 12
+    frames += [encode_chunk({**half, "delta": "word " * (MAX_HELD_BYTES // 50)})] * 12
     sent = [repair.feed(frame) for frame in frames]
     assert "gave up repair a reply that is too long" in evidence.lines()
     if before:

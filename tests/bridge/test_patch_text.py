@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.reply.custom_input import CustomInputReader
 from dragoman.reply.turn_context import Tool
+from dragoman.responses.custom_input import CustomInputReader
 
 from .replying import call, calls, ended, run, turn
 

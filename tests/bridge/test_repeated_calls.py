@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.native.reply_repair import repair_whole
-from dragoman.bridge.native.request_tools import RequestTools
-from dragoman.bridge.native.responses_repair import ResponsesRepair
 from dragoman.bridge.reply.pipeline import BridgePipeline
+from dragoman.bridge.reply_repair import repair_whole
+from dragoman.bridge.request_tools import RequestTools
+from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.reply.pipeline import RepairPipeline
 from dragoman.responses.dialects import OPENAI
+from dragoman.responses.repair import ResponsesRepair
 from tests.repair.formats.turns import REQUEST
 from tests.repair.streams import NOW, chunk, sse
 from tests.repair.test_repeated_calls import PUSH, TURNS, deltas_of, leaked, native, texts

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.native.request_tools import RequestTools
-from dragoman.bridge.native.responses_repair import ResponsesRepair
 from dragoman.bridge.reply.pipeline import BridgePipeline
 from dragoman.bridge.request.convert import convert_request
+from dragoman.bridge.request_tools import RequestTools
+from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.reply.pipeline import RepairPipeline
 from dragoman.reply.turn_context import TurnContext
 from dragoman.responses.dialects import OPENAI
+from dragoman.responses.repair import ResponsesRepair
 from tests.repair.streams import NOW, chunk, sse
 from tests.repair.test_call_builder import k2
 

@@ -12,8 +12,8 @@ try:
     from openai.types.responses import Response
 except ImportError:  # it cannot be installed beside mitmproxy 11
     Response = None  # type: ignore[assignment, misc]
-from dragoman.bridge.native.reply_repair import repair_whole
-from dragoman.bridge.native.request_tools import RequestTools
+from dragoman.bridge.reply_repair import repair_whole
+from dragoman.bridge.request_tools import RequestTools
 from dragoman.notes import Evidence
 from dragoman.repair.policy import Policy
 

@@ -9,15 +9,18 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.native.leaked_response import LeakedResponse
-from dragoman.bridge.native.native_writer import NativeWriter
-from dragoman.bridge.native.request_tools import RequestTools
-from dragoman.bridge.native.responses_repair import ResponsesRepair
+from dragoman.bridge.request_tools import RequestTools
 from dragoman.notes import Evidence
 from dragoman.repair.policy import Policy
 from dragoman.repair.scanner import Scanner
+from dragoman.reply.channel import Channel
 from dragoman.reply.pipeline import RepairPipeline
-from dragoman.responses.host_reader import HostItem, HostReader
+from dragoman.reply.repair import Repair
+from dragoman.reply.turn import Turn
+from dragoman.responses.host_reader import HostReader
+from dragoman.responses.native_writer import NativeWriter
+from dragoman.responses.repair import ResponsesRepair
+from dragoman.responses.writer import ResponsesWriter
 from dragoman.wire.sse import encode_chunk, split
 
 from .hosts import BRIDGE, HOSTS, OPENAI, SGLANG, USAGE, VLLM, Host, Said
@@ -237,10 +240,11 @@ def test_a_call_that_is_cut_is_text_and_the_reply_is_incomplete() -> None:
 
 
 STAGES = [
-    *((ResponsesRepair, name) for name in ("_read", "_end_text", "_take_over", "_leave")),
+    *((Repair, name) for name in ("_continue", "_read", "_release")),
+    *((Channel, name) for name in ("add", "place", "end")),
+    (Turn, "read"),
     (HostReader, "read"),
-    (HostItem, "up_to"),
-    *((LeakedResponse, name) for name in ("__init__", "write", "say", "drain")),
+    *((ResponsesWriter, name) for name in ("write", "_follow", "_take_over", "_say", "_drain")),
     *((NativeWriter, name) for name in ("resume", "close_as", "end_as")),
     (Scanner, "feed"),
 ]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.native.reply_repair import repair_whole, tools_of
 from dragoman.bridge.read_reply import read_reply
 from dragoman.bridge.reply.pipeline import answer
+from dragoman.bridge.reply_repair import repair_whole, tools_of
 from dragoman.notes import Evidence
 from dragoman.repair.policy import Policy
 from dragoman.wire import sse

@@ -14,9 +14,9 @@ from dragoman.bridge.chat_to_responses import responses_reply
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.reply.pipeline import answer
 from dragoman.bridge.request.conversion import Conversion
+from dragoman.chat.repair import ChatRepair
 from dragoman.inspect.outcome import headline, outcome_of
 from dragoman.notes import Evidence, TurnFacts
-from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.reply.turn_context import TurnContext

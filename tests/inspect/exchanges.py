@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from dragoman.bridge.chat_to_responses import responses_reply
+from dragoman.chat.repair import ChatRepair
 from dragoman.inspect.exchange import Exchange, Job, Step, Timing
 from dragoman.inspect.pages.page import Page
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.responses.dialects import OPENAI, Dialect

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.bridge.native.reply_repair import api_of, stage_for, tools_of
 from dragoman.bridge.read_reply import read_reply, turn_reader
+from dragoman.bridge.reply_repair import api_of, stage_for, tools_of
 from dragoman.inspect.exchange import Exchange
 from dragoman.inspect.outcome import outcome_of
 from dragoman.inspect.pages.diff import diff_page

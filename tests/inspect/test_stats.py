@@ -26,13 +26,14 @@ from dragoman.inspect.stats import (
     rows,
 )
 from dragoman.notes import Evidence, ReplyFacts, TurnFacts
-from dragoman.repair.call_builder import CallBuilder
 from dragoman.repair.call_namer import CallNamer
 from dragoman.repair.call_rule import CallRule
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Whole
+from dragoman.repair.formats import ALL
 from dragoman.repair.formats.kimi_k2 import KIMI_K2
 from dragoman.repair.formats.kimi_k2_names import header_of
+from dragoman.reply.calls import Calls
 
 TEXT, EMPTY = Outcome("answered", "text"), Outcome("empty", "no answer, no call")
 SAID = ReplyFacts(parsed=True)
@@ -212,12 +213,12 @@ def test_forms_are_read_from_the_evidence_of_repair() -> None:
     tools = DeclaredTools({"bash": {}, "x" * 120: {}})
     namer = CallNamer(tools)
     namer.begin(KIMI_K2, CallRule("any"))
-    calls = CallBuilder(evidence, 0, tools, set())
+    calls = Calls(0, tools, ALL, evidence, cut_names=True)
     for header in ("functions.bash:0", "bash:1", "functions.bash:2", f"{'x' * 120}:3", "odd.one:1"):
         if namer.takes(header_of(header, tools, arguments=True)):
             call = namer.call(Whole(["{}"]))
             assert call is not None
-            calls.deltas_of(call)
+            calls.leaked(call)
     evidence.note("dropped", "a marker", 3)
     stats = Stats()
     count(stats, evidence=evidence)

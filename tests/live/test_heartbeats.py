@@ -17,12 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mitmproxy.test import tflow
 
+from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.proxy.flows.bridge_reply import BridgeStream
 from dragoman.proxy.flows.live_stream import ReplyContext
 from dragoman.proxy.flows.repair_reply import RepairStream
 from dragoman.proxy.observe.recorder import FlowRecorder
-from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.responses.dialects import DIALECTS

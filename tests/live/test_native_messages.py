@@ -96,16 +96,16 @@ def test_a_stream_that_breaks_off_within_a_call_breaks_off(chat: Chat) -> None:
 @pytest.mark.parametrize(
     ("where", "passes"),
     [
-        ("messages_repair:MessagesRepair.feed 4", True),
-        ("client_message:ClientMessage.write 1", True),
-        ("client_message:ClientMessage.write 2", False),
+        ("messages.repair:MessagesRepair.feed 4", True),
+        ("messages.writer:MessagesWriter._call 1", True),
+        ("messages.writer:MessagesWriter._finish 1", False),
     ],
 )
 def test_after_a_fault_the_stream_passes_or_if_it_has_changed_breaks_off(
     chat: Chat, where: str, passes: bool
 ) -> None:
     chat.proxy.expected_tracebacks = 1
-    headers = (*VERSION, ("x-fault", f"dragoman.bridge.native.{where}"))
+    headers = (*VERSION, ("x-fault", f"dragoman.{where}"))
     reply = chat.ask(LEAKING, ";cut=event", path=PATH, request=REQUEST, headers=headers)
     chat.proxy.wait_for_log("fault fired")
     assert (reply.complete, reply.body == LEAKING) == (passes, passes)

@@ -127,7 +127,7 @@ def replies() -> Iterator[Reply]:
 STAGES = [
     "dragoman.wire.sse:FrameSplitter.feed 1",
     "dragoman.repair.scanner:Scanner.feed 2",
-    "dragoman.repair.frame_queue:encode_chunk 1",
+    "dragoman.chat.writer:encode_chunk 1",
     "dragoman.responses.event_writer:Writer.prose 1",
     "dragoman.bridge.request.chat_messages:chat_messages 1",
     "dragoman.proxy.observe.recorder:FlowRecorder.end 1",

@@ -125,23 +125,22 @@ STREAM_STAGES = [
     "proxy.observe.recorder:FlowRecorder.end",
     "wire.sse:FrameSplitter.feed",
     "wire.sse:FrameSplitter.close",
-    "repair.chat_stream:ChatRepair.feed",
-    "repair.chat_stream:ChatRepair.close",
-    "repair.chat_stream:ChatRepair._continue",
-    "repair.chat_stream:lone_text",
+    "reply.repair:Repair.feed",
+    "reply.repair:Repair.close",
+    "reply.repair:Repair._continue",
+    "chat.reader:lone_text",
     "wire.same_frames:SameFrames.of",
     "wire.same_frames:SameFrames.text_in",
     "wire.same_frames:SameFrames.replace",
     "wire.same_frames:SameFrames.replacement",
     "wire.sse:bounded",
     "wire.sse:dumps",
-    "repair.chat_stream:encode_chunk",
-    "repair.frame_queue:encode_chunk",
-    "repair.frame_queue:Choice.read",
-    "repair.frame_queue:Choice.decide",
-    "repair.frame_queue:FrameQueue.release",
-    "repair.frame_queue:Part.deltas",
-    "repair.frame_queue:passages",
+    "chat.writer:encode_chunk",
+    "reply.turn:Turn.read",
+    "reply.channel:Channel.decide",
+    "reply.repair:Repair._release",
+    "chat.writer:ChatWriter.write",
+    "chat.reader:passages",
     "repair.scanner:Scanner.feed",
     "repair.scanner:Scanner.close",
     "repair.scanner:Scanner.take_more",
@@ -158,11 +157,10 @@ STREAM_STAGES = [
     "repair.formats.json_arguments:JsonArguments.step",
     "repair.formats.json_arguments:JsonArguments.take_more",
     "repair.markdown:MarkdownCode.feed",
-    "repair.frame_queue:rules_for",
+    "chat.repair:rules_for",
     "wire.json_progress:JsonProgress.follow",
-    "repair.call_builder:CallBuilder._start",
-    "repair.call_builder:more_arguments",
-    "repair.call_builder:CallBuilder._end",
+    "reply.calls:Calls.leaked",
+    "chat.call_elements:more_arguments",
     "notes:Evidence.note",
     "notes:Evidence.lines",
 ]
@@ -230,7 +228,7 @@ def test_a_fault_in_a_stream_costs_no_text(chat: Chat, stage: str) -> None:
 
 SLOW = [
     "wire.sse:FrameSplitter.feed",
-    "repair.chat_stream:ChatRepair.feed",
+    "reply.repair:Repair.feed",
     "repair.scanner:Scanner.feed",
 ]
 
@@ -241,9 +239,7 @@ def test_a_fault_in_a_slow_stream_costs_no_text(chat: Chat, stage: str) -> None:
         assert_whole_or_broken_off(body, LEAK.words)
 
 
-@pytest.mark.parametrize(
-    "stage", ["repair.scanner:Scanner.feed", "repair.frame_queue:encode_chunk"]
-)
+@pytest.mark.parametrize("stage", ["repair.scanner:Scanner.feed", "chat.writer:encode_chunk"])
 def test_a_fault_in_a_stream_of_two_choices_costs_no_text(chat: Chat, stage: str) -> None:
     both = leak(stripped=False)
     for body in faults(chat, stage, both.stream_of_two_choices, ""):
@@ -286,9 +282,9 @@ WHOLE = {
         "dragoman.proxy.flows.repair_reply:body_of",
         "dragoman.proxy.flows.repair_reply:repair_whole",
         "dragoman.wire.sse:bounded",
-        "dragoman.repair.chat_stream:dumps",
+        "dragoman.chat.repair:dumps",
         "dragoman.repair.scanner:Scanner.feed",
-        "dragoman.repair.call_builder:more_arguments",
+        "dragoman.chat.call_elements:CallElements.leaked",
     ],
 )
 def test_a_fault_leaves_a_whole_reply_as_it_came(chat: Chat, stage: str) -> None:

@@ -10,11 +10,11 @@ import weakref
 import pytest
 from mitmproxy.test import tflow
 
+from dragoman.chat.repair import ChatRepair
 from dragoman.proxy.content_decoding import decoder_for
 from dragoman.proxy.flows.live_stream import ReplyContext
 from dragoman.proxy.flows.repair_reply import RepairStream, new_second
 from dragoman.proxy.observe.recorder import FlowRecorder
-from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from tests.repair.streams import chunk, sse

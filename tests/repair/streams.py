@@ -6,11 +6,11 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.bridge.native.reply_repair import repair_whole as repaired_whole
 from dragoman.bridge.read_reply import read_reply
+from dragoman.bridge.reply_repair import repair_whole as repaired_whole
+from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence, ReplyFacts
 from dragoman.repair.call_rule import CallRule
-from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.formats import ALL
 from dragoman.repair.formats.active import ActiveFormats

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.bridge.native.reply_repair import repair_whole
+from dragoman.bridge.reply_repair import repair_whole
+from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.formats.kimi_k2 import MARKERS
-from dragoman.repair.frame_queue import MAX_AFTER_OPEN
 from dragoman.repair.policy import Policy
+from dragoman.reply.repair import MAX_AFTER_OPEN
 from dragoman.wire.json_codec import dumps, loads
 from dragoman.wire.sse import FrameSplitter
 from tests.repair.streams import NOW, Read, chunk, read, repair, sse

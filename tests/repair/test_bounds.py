@@ -6,9 +6,9 @@ import tracemalloc
 
 import pytest
 
+from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.call_reader import CANDIDATE_LIMIT, HELD_LIMIT
-from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Text
 from dragoman.repair.formats.marker_set import HEADER_LIMIT

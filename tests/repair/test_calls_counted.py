@@ -9,8 +9,8 @@ import pytest
 
 from dragoman.bridge.read_reply import turn_reader
 from dragoman.bridge.reply.pipeline import BridgePipeline
+from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.reply.pipeline import RepairPipeline
@@ -40,12 +40,12 @@ HELD = [
 ]
 FRAMES["more of a call that is held"] = ([*BEGUN, *HELD], "next ")
 ALLOWED = {
-    "more text": (16, 29),
-    "a marker that begins a section": (58, 58),
-    "a marker that begins a call": (48, 48),
+    "more text": (18, 31),
+    "a marker that begins a section": (62, 62),
+    "a marker that begins a call": (63, 63),
     "a header that starts a call": (109, 140),
     "more arguments": (33, 57),
-    "more of a call that is held": (16, 16),
+    "more of a call that is held": (22, 22),
 }
 """Repaired, and bridged as well; with the facts that `reply.facts` notes."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.wire.sse import Frame, FrameSplitter

@@ -13,8 +13,8 @@ from collections import deque
 
 import pytest
 
+from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Damaged, Dropped, Header, ParseEvent, Text, Whole
 from dragoman.repair.formats import NAMES, FormatChoice

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from dragoman.chat.repair import ChatRepair
 from dragoman.notes import MAX_KINDS, Evidence
-from dragoman.repair import frame_queue
-from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.frame_queue import MAX_HELD_BYTES
 from dragoman.repair.policy import Policy
+from dragoman.reply import repair as queue
+from dragoman.reply.repair import MAX_HELD_BYTES
 from dragoman.wire.sse import Frame, split
 from tests.counting import calls_of
 from tests.repair.streams import NOW, chunk, read, repair, sse
@@ -51,9 +51,9 @@ def test_many_frames_that_wait_are_let_out(
     stage: ChatRepair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every choice has a call in a fence, which may be quoted, letter by letter."""
-    assert frame_queue.MAX_HELD == 16 * 1024
+    assert queue.MAX_HELD == 16 * 1024
     most_held = 4096
-    monkeypatch.setattr(frame_queue, "MAX_HELD", most_held)
+    monkeypatch.setattr(queue, "MAX_HELD", most_held)
     opening = f'```\n{CB}bash:0{AB}{{"a": "'
     letters = [opening, *"x" * (most_held // 100)]
     frames = [frame({"content": letter}, index) for letter in letters for index in range(120)]

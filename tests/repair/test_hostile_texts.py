@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import pytest
 
+from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.formats.tagged_call import MAX_TAGS
 from dragoman.repair.policy import Policy

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.native.reply_repair import repair_whole
+from dragoman.bridge.reply_repair import repair_whole
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy

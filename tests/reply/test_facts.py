@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dragoman.bridge.read_reply import read_reply, turn_reader
+from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.reply.facts import MAX_FRAMES, TAIL

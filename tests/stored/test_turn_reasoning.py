@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from dragoman.bridge.model_families import family_of
 from dragoman.bridge.read_reply import read_reply, turn_reader
+from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.reply.facts import MAX_TEXT, ReplyReader

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from dragoman.bridge.read_reply import read_reply
+from dragoman.chat.repair import ChatRepair
 from dragoman.inspect.pages.diff import carried
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.wire.chat_calls import CallDelta, elements, read_delta

@@ -18,12 +18,12 @@ from ..repair.declared_tools import ToolLookup
 from ..reply.event_queue import EventQueue
 from ..reply.turn_context import TurnContext
 from ..reply.words import Arguments, CallBegin, Cited, Delta, PartEnd, Text
+from ..responses.call_emitter import is_object
 from ..wire.chat_calls import Call
 from ..wire.chat_end import TurnEnd
 from ..wire.errors import ErrorForm, ErrorObject
 from ..wire.json_codec import Json, NotJson, array, loads
 from ..wire.usage import Counts, messages_usage
-from .reply.call_emitter import is_object
 from .reply.converter import ReplyConverter
 from .request.validation import label
 

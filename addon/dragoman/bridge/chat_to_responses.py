@@ -9,6 +9,7 @@ from ..notes import Evidence
 from ..repair.declared_tools import ToolLookup
 from ..reply.turn_context import Tool, TurnContext
 from ..reply.words import Arguments, CallBegin, Cited, Delta, PartEnd, Text
+from ..responses.call_emitter import CallEmitter
 from ..responses.dialects import Dialect
 from ..responses.event_writer import Writer
 from ..responses.response_object import snapshot
@@ -17,7 +18,6 @@ from ..wire.chat_end import TurnEnd
 from ..wire.errors import OPENAI, ErrorForm, ErrorObject
 from ..wire.json_codec import Json
 from ..wire.usage import Counts, usage
-from .reply.call_emitter import CallEmitter
 from .reply.converter import ReplyConverter
 from .request.validation import label
 

@@ -20,10 +20,10 @@ from ..wire.sse import joined
 from .chat_reply import ChatReply
 from .chat_to_messages import MessageReply
 from .chat_to_responses import ResponseWriter
-from .native.reply_repair import api_of, repair_whole, tools_of
 from .read_reply import read_reply
 from .reply.converter import ReplyConverter, ReplyWriter
 from .reply.pipeline import BridgePipeline
+from .reply_repair import api_of, repair_whole, tools_of
 
 Api = Literal["chat", "responses", "messages"]
 APIS: tuple[Api, ...] = ("chat", "responses", "messages")

@@ -18,8 +18,8 @@ from typing import Any
 from ..bridge.cure.chat_request import cure_request
 from ..bridge.model_families import family_of
 from ..chat.reader import ChatReader
+from ..chat.repair import ChatRepair
 from ..notes import Evidence, printable
-from ..repair.chat_stream import ChatRepair
 from ..repair.declared_tools import DeclaredTools
 from ..repair.policy import Policy
 from ..reply.pipeline import RepairPipeline

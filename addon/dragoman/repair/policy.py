@@ -7,8 +7,7 @@ from typing import Literal
 
 from ..notes import LEFT, Evidence
 from ..wire.chat_end import is_whole
-from ..wire.chat_text import ADDED_REASONING, CONTENT
-from .events import Dropped, LeftAsText, Text
+from .events import Dropped, LeftAsText
 from .formats import AUTO, FormatChoice
 
 
@@ -30,14 +29,6 @@ class Policy:
     def moves(self) -> bool:
         """Whether text around a section goes to ``content``."""
         return self.text == "content"
-
-    def fields_of(self, text: Text, received: tuple[str, ...]) -> tuple[str, ...]:
-        """The fields for a text that was `received` in others: those of its kind in its format, or
-        else ``content`` for what follows a call."""
-        if text.kind == "reasoning":
-            return ADDED_REASONING if received == CONTENT else received
-        moves = text.trailing and self.moves
-        return CONTENT if moves or text.kind == "content" else received
 
     def finish_after(self, finish: object, *, called: bool, cut: bool) -> object:
         """The finish reason the client sees: a half-written call is an honest ``length``, and a

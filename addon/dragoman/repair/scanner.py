@@ -97,6 +97,11 @@ class Scanner:
         """The text of a call that is held until it is whole, in pieces; it is not `undecided`."""
         return self._calls.held.raw if self._calls.held else []
 
+    @property
+    def held_size(self) -> int:
+        """Characters of it."""
+        return self._calls.held.size if self._calls.held else 0
+
     # Text in, events out
 
     def feed(self, text: str) -> list[ScanEvent]:
@@ -130,12 +135,6 @@ class Scanner:
         self._state.read(text)
         self._state.fed += len(text)
         return text
-
-    def passed(self, text: str) -> None:
-        """`text` passed without being fed: it has no marker, nor part of one."""
-        self._state.read(text)
-        if self._text.fresh:
-            self._text.fresh = not text.strip()
 
     def enter(self, name: str) -> list[ScanEvent]:
         """From here on the text is that of the field `name`, a separate text.  Returns the events

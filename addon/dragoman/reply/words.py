@@ -39,6 +39,8 @@ from ..wire.sse import Frame
 
 Kind = Literal["text", "reasoning", "refusal", "call", "other"]
 
+_NOTHING: Json = {}
+
 # Not frozen, as one is made for nearly every frame.
 
 
@@ -63,8 +65,8 @@ class Part:
     """That of a call's tool."""
     item: Part | None = None
     """The item that holds it, if that is a part of its own."""
-    begun: Json = field(default_factory=dict)
-    """What its host said of it at its beginning."""
+    begun: Json = field(default_factory=lambda: _NOTHING)
+    """What its host said of it at its beginning; not to be changed."""
     leaked: bool = False
     """Whether repair has made it."""
     channel: Any = None
@@ -227,6 +229,8 @@ class Said:
     slots: list[Slot] = field(default_factory=list)
     open: int = 0
     """How many of them are not decided."""
+    lone: bool = False
+    """Whether it says nothing beside its one text or arguments."""
 
     @property
     def same(self) -> bool:
@@ -287,20 +291,27 @@ class Reader(Protocol):
 class Writer(Protocol):
     """Writes one reply."""
 
-    held: Sequence[Said]
-    """What it has not let out."""
+    @property
+    def held(self) -> Sequence[Said]:
+        """What it has not let out."""
+
+    def heartbeat(self) -> Frame:
+        """What keeps the client waiting between two frames; it may have no bytes."""
+
+    def error(self, message: str) -> Frame:
+        """The last event of a reply that cannot be broken off."""
 
     def passed(self, frame: Frame, part: Part, text: str) -> list[Frame]:
-        """A frame that only continues, as it came."""
+        """A frame that only continues a part, and of which nothing is changed."""
 
-    def replaced(self, frame: Frame, part: Part, by: Delta | None) -> list[Frame]:
-        """A frame whose one word is another now, or nothing."""
+    def replaced(self, frame: Frame, part: Part) -> list[Frame]:
+        """A frame of which nothing is left: its text is of a call."""
 
     def write(self, said: Said) -> list[Frame]:
         """A frame in whose slots is what leaves."""
 
-    def end(self, said: Said) -> list[Frame]:
+    def end(self, last: Said) -> list[Frame]:
         """What is left after the last frame, in a `Said` of our own."""
 
     def changes(self, said: Said, sent: list[Frame]) -> bool:
-        """Whether the client now has something else."""
+        """Whether the client has something else, now that this was `sent` for a frame."""

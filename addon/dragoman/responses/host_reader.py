@@ -77,15 +77,6 @@ class HostText:
         """What has come of it; of a message nothing is kept."""
         return self.buffer.getvalue()
 
-    @property
-    def size(self) -> int:
-        return self.buffer.tell()
-
-    def after(self, start: int) -> str:
-        """The end of the text; its beginning, which may be long, is not copied."""
-        self.buffer.seek(start)
-        return self.buffer.read()
-
 
 @dataclass(slots=True, eq=False)
 class HostItem:
@@ -100,25 +91,12 @@ class HostItem:
     """The open part of each list."""
 
     @property
-    def is_text(self) -> bool:
-        return self.value.get("type") in TEXT_ITEMS
-
-    @property
     def open_text(self) -> HostText | None:
         return next(iter(self.latest.values()), None)
 
     def end(self) -> None:
         """Its texts are not needed any more."""
         self.done, self.texts, self.latest = True, {}, {}
-
-    def up_to(self, last: HostText | None) -> Json:
-        """The item so far, with `last` as the last part of its list."""
-        lists: dict[str, list[Json]] = {"summary": []} if self.value["type"] == "reasoning" else {}
-        for place, text in sorted(self.texts.items(), key=lambda each: each[0]):
-            if last is None or last.place.holder != place.holder or place <= last.place:
-                whole = text.value | {text.part.text.field: text.text}
-                lists.setdefault(place.holder, []).append(whole)
-        return {**self.value, **lists}
 
 
 # What an event says.  An `index` is the host's output index of an item.
@@ -188,11 +166,6 @@ class HostReader:
     """Reads the events of one response."""
 
     is_event = staticmethod(responses.is_event)
-
-    @staticmethod
-    def begins(event: Json) -> bool:
-        """Whether an item, or a part of one, begins with an event."""
-        return string(event["type"]).endswith(("item.added", "part.added"))
 
     def __init__(self) -> None:
         self.response: Json | None = None

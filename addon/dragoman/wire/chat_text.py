@@ -30,8 +30,6 @@ class Passage:
 
     fields: tuple[str, ...]
     text: str
-    begin: int = 0
-    """Its offset in the text of its choice."""
 
 
 def passages(delta: dict[str, Any]) -> list[Passage]:
@@ -53,11 +51,6 @@ def reasoning(delta: Mapping[str, Any]) -> str:
     if not texts:
         return _text(DETAILS, delta[DETAILS]) if delta.get(DETAILS) else ""
     return "".join(dict.fromkeys(texts))
-
-
-def text_of_fields(fields: tuple[str, ...]) -> str:
-    """Whether these fields carry the answer or the reasoning."""
-    return "content" if fields == CONTENT else "reasoning"
 
 
 def _text(name: str, value: object) -> str:

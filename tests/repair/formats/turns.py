@@ -8,8 +8,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
-from dragoman.repair.chat_stream import ChatRepair
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Call, ScanEvent, Text
 from dragoman.repair.formats import FormatChoice

@@ -19,8 +19,8 @@ from mitmproxy.net.http import status_codes
 from ...bridge.read_reply import turn_reader
 from ...bridge.reply.converter import ReplyConverter
 from ...bridge.reply.pipeline import Answer, BridgePipeline, answer, failed
+from ...chat.repair import ChatRepair
 from ...notes import Evidence
-from ...repair.chat_stream import ChatRepair
 from ...stored.store import NotOpened, StoreError
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, NotJson

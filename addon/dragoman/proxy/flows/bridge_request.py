@@ -13,7 +13,7 @@ from mitmproxy import http
 
 from ...bridge.cure.once_more import MAX_SAID, MAX_TIMES, once_more
 from ...bridge.cure.once_more import STATUSES as REFUSING
-from ...bridge.native.reply_repair import declared
+from ...bridge.reply_repair import declared
 from ...inspect.outcome import REFUSED
 from ...notes import Evidence
 from ...repair.declared_tools import DeclaredTools

@@ -15,8 +15,8 @@ from mitmproxy import http
 
 from ...bridge.reply.converter import ReplyConverter
 from ...bridge.request.conversion import Conversion
+from ...chat.repair import ChatRepair
 from ...notes import Evidence
-from ...repair.chat_stream import ChatRepair
 from ...reply.turn_context import TurnContext
 from ...stored.save_context import SaveContext
 from ...wire.errors import ErrorForm, Refused

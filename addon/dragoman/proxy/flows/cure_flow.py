@@ -20,8 +20,8 @@ from ...bridge.cure.chat_request import cure_request
 from ...bridge.cure.messages_request import as_chat, cure_messages
 from ...bridge.cure.tool_names import ToolNames
 from ...bridge.model_families import family_of
-from ...bridge.native.request_calls import rename_calls
 from ...bridge.read_reply import read_reply
+from ...bridge.request_calls import rename_calls
 from ...inspect.outcome import CURED
 from ...inspect.refusals import Cure, refusal_in
 from ...notes import Evidence

@@ -16,9 +16,9 @@ from weakref import WeakKeyDictionary
 from mitmproxy import http
 
 from ...bridge.cure.tool_names import ToolNames
-from ...bridge.native.messages_repair import OVERFLOW_REWORDED
-from ...bridge.native.reply_repair import Tools, declared, repair_whole, stage_for, tools_of
 from ...bridge.read_reply import turn_reader
+from ...bridge.reply_repair import Tools, declared, repair_whole, stage_for, tools_of
+from ...messages.repair import OVERFLOW_REWORDED
 from ...repair.declared_tools import DeclaredTools
 from ...repair.stage import RepairStage
 from ...reply.pipeline import RepairPipeline

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from mitmproxy import ctx, http
 
-from ...bridge.native.reply_repair import api_of, declared, repair_whole, tools_of
 from ...bridge.read_reply import read_reply
+from ...bridge.reply_repair import api_of, declared, repair_whole, tools_of
 from ...inspect.exchange import Exchange
 from ...inspect.outcome import RUNNING
 from ...inspect.parse.request import model_asked

@@ -8,14 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ...notes import Evidence
-from ...repair.declared_tools import DeclaredTools, ToolLookup, is_json_form, tools_by_id
-from ...reply.turn_context import Tool
-from ...responses.names import STREAMED_CALLS
-from ...wire.errors import Refused
-from ...wire.json_codec import Json, array, objects, string
-from ..model_families import Family
-from ..request.toolbox import Toolbox
+from ..notes import Evidence
+from ..repair.declared_tools import DeclaredTools, ToolLookup, is_json_form, tools_by_id
+from ..reply.turn_context import Tool
+from ..responses.names import STREAMED_CALLS
+from ..wire.errors import Refused
+from ..wire.json_codec import Json, array, objects, string
+from .model_families import Family
+from .request.toolbox import Toolbox
 
 _ANY_NAME = Family("any", "", tool_name=re.compile(".+", re.DOTALL))
 """A host that speaks the API itself shows the model a tool under its own name."""
@@ -53,6 +53,10 @@ class RequestTools:
             called=tools_by_id((string(i.get("call_id")), string(i.get("name"))) for i in calls),
         )
         return cls(declared, names, isinstance(request, dict))
+
+    def repeated_in(self, response: Json) -> RequestTools:
+        """Those of the request that a response repeats."""
+        return self.of_request(response)
 
 
 def _tools(body: Json) -> Iterator[Any]:

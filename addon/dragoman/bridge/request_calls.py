@@ -8,12 +8,12 @@ request; the client keeps the ids that it knows, as these are made anew for each
 
 from __future__ import annotations
 
-from ...responses.names import CALL_OUTPUTS, STREAMED_CALLS
-from ...wire.json_codec import Json, string
-from ..call_ids import CallIds
-from ..cure.tool_names import ToolNames
-from ..model_families import family_of
-from ..request.toolbox import upstream_name
+from ..responses.names import CALL_OUTPUTS, STREAMED_CALLS
+from ..wire.json_codec import Json, string
+from .call_ids import CallIds
+from .cure.tool_names import ToolNames
+from .model_families import family_of
+from .request.toolbox import upstream_name
 
 _OUTPUTS = frozenset(CALL_OUTPUTS[call] for call in STREAMED_CALLS)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
-from ...wire.json_codec import NotJson, loads
+from ..wire.json_codec import NotJson, loads
 
 BEGIN, END = "*** Begin Patch", "\n*** End Patch"
 _WRAPPER_LIMIT = 300

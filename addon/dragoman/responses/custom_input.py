@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from ...wire.json_codec import NotJson, loads
+from ..wire.json_codec import NotJson, loads
 from .patch_text import PatchText, patch_in
 
 _HEAD = re.compile(r'\s*\{\s*"input"\s*:\s*"')

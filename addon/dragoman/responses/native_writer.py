@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
-from ...responses.dialects import OPENAI
-from ...responses.event_writer import ItemStatus, Writer
-from ...responses.host_reader import HOLDERS, HostText
-from ...responses.open_part import OpenPart
-from ...responses.output_items import StreamedPart
-from ...responses.passed_events import without_news
-from ...wire.json_codec import Json, dumps, objects, string
+from ..wire.json_codec import Json, dumps, objects, string
+from .dialects import OPENAI
+from .event_writer import ItemStatus, Writer
+from .host_reader import HOLDERS, HostText
+from .open_part import OpenPart
+from .output_items import StreamedPart
+from .passed_events import without_news
 
 _OWN = frozenset({"id", "type", "status"})
 """Fields of an item that the writer has set."""

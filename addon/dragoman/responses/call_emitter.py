@@ -11,14 +11,13 @@ cut is never done: one that the client knows of is left ``incomplete``, any othe
 
 from __future__ import annotations
 
-from ...notes import Evidence
-from ...reply.turn_context import Tool
-from ...responses.event_writer import Writer
-from ...responses.output_items import structured_call, unfit_call
-from ...wire.chat_calls import Call
-from ...wire.json_codec import NotJson, loads
-from ..request.validation import label
+from ..notes import Evidence, printable
+from ..reply.turn_context import Tool
+from ..wire.chat_calls import Call
+from ..wire.json_codec import NotJson, loads
 from .custom_input import CustomInputReader
+from .event_writer import Writer
+from .output_items import structured_call, unfit_call
 
 CHECKED = 256 * 1024
 """Characters of arguments that are read once more at their end, by one call: a millisecond.
@@ -64,7 +63,7 @@ class CallEmitter:
 
     def end(self, evidence: Evidence, *, cut: bool) -> None:
         """Write the end of the call; `cut` if the upstream stopped within its arguments."""
-        name, arguments = label(self._tool.name), self.call.arguments
+        name, arguments = printable(self._tool.name[:80]), self.call.arguments
         if cut:
             done = "left open" if self.opened else "dropped"
             evidence.note(done, f"call of {name} that was cut")

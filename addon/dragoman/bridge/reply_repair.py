@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 
-from ...notes import Evidence
-from ...repair.chat_stream import ChatRepair
-from ...repair.declared_tools import DeclaredTools
-from ...repair.policy import Policy
-from ...repair.stage import RepairStage
-from ...reply.pipeline import RepairPipeline
-from ...wire.sse import is_event_stream
-from .messages_repair import MessagesRepair, MessagesTools
+from ..chat.repair import ChatRepair
+from ..messages.repair import MessagesRepair
+from ..messages.request_tools import MessagesTools
+from ..notes import Evidence
+from ..repair.declared_tools import DeclaredTools
+from ..repair.policy import Policy
+from ..repair.stage import RepairStage
+from ..reply.pipeline import RepairPipeline
+from ..responses.repair import ResponsesRepair
+from ..wire.sse import is_event_stream
 from .request_tools import RequestTools
-from .responses_repair import ResponsesRepair
 
 _BEGIN = 4096
 """Bytes of a reply that show its API."""

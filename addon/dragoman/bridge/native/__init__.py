@@ -1,1 +1,0 @@
-"""Repair of replies in which a host speaks the Responses API itself."""

@@ -1,0 +1,43 @@
+"""Repair of a chat reply: its reader, its writer, and what may leak into it."""
+
+from __future__ import annotations
+
+from ..notes import Evidence
+from ..repair.call_rule import rules_for
+from ..repair.declared_tools import DeclaredTools
+from ..repair.policy import Policy
+from ..reply.repair import Repair
+from ..reply.turn import Declared
+from ..reply.words import Said, Slot
+from ..wire.json_codec import dumps
+from ..wire.sse import Document, Frame
+from .reader import ChatReader
+from .writer import ChatWriter
+
+
+class ChatRepair(Repair):
+    """Repairs one reply.  `now` (seconds) is only used for call ids."""
+
+    def __init__(self, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int) -> None:
+        reader = ChatReader(tools.names, evidence)
+        writer = ChatWriter(reader, tools.called, evidence, now, moves=policy.moves)
+
+        def declared() -> Declared:
+            formats = policy.formats.active(tools.model, reader.model)
+            return Declared(tools, rules_for(tools, reader.model), formats)
+
+        super().__init__(reader, writer, declared, policy, evidence)
+        self._written = writer
+
+    def document(self, body: bytes) -> bytes:
+        """A reply that came whole, repaired; as it came if nothing in it needs that."""
+        frame = Document(body)
+        self._reader.more(frame)
+        value = self._reader.value
+        if not isinstance(value, dict) or not isinstance(value.get("choices"), list):
+            return body
+        said = Said(Frame(b""), value)
+        said.slots = [Slot(said, word) for word in self._reader.read(frame)]
+        self._read(said)
+        repaired = self._written.document(said)
+        return body if repaired is None else dumps(repaired)

@@ -1,0 +1,61 @@
+"""Repair of a reply of the Messages API: its reader, its writer, and what may leak into it."""
+
+from __future__ import annotations
+
+from ..notes import Evidence
+from ..repair.call_rule import rules_for
+from ..repair.policy import Policy
+from ..reply.repair import Repair
+from ..reply.turn import Declared
+from ..wire.context_overflow import reworded_frame, with_overflow_reworded
+from ..wire.json_codec import dumps
+from ..wire.sse import Document, Frame
+from . import names as api
+from .reader import MessagesReader
+from .request_tools import MessagesTools, known_model
+from .writer import MessagesWriter
+
+OVERFLOW_REWORDED = ("said in the words that clients know", "an error of a prompt that is too long")
+"""For the record."""
+
+
+class MessagesRepair(Repair):
+    """Repairs one reply.  `now` (seconds) is only used for call ids."""
+
+    def __init__(self, tools: MessagesTools, policy: Policy, evidence: Evidence, now: int) -> None:
+        declared = tools.declared
+        reader = MessagesReader(evidence)
+        writer = MessagesWriter(reader, declared.called, evidence, now)
+
+        def known() -> Declared:
+            model = known_model(reader.model)
+            formats = policy.formats.active(declared.model, model, claude=True)
+            return Declared(declared, rules_for(declared, model), formats)
+
+        super().__init__(reader, writer, known, policy.bridged, evidence)
+        self._written = writer
+
+    def feed(self, frame: Frame) -> list[Frame]:
+        reworded = reworded_frame(frame)
+        if reworded is not frame:
+            self._evidence.note(*OVERFLOW_REWORDED)
+        return super().feed(reworded)
+
+    def document(self, body: bytes) -> bytes:
+        """It is read as the events by which it would have been streamed."""
+        message = Document(body).readable(self._evidence)
+        if not isinstance(message, dict) or not api.is_message(message):
+            reworded = with_overflow_reworded(message)
+            if reworded is message:
+                return body
+            self._evidence.note(*OVERFLOW_REWORDED)
+            return dumps(reworded)
+        blocks, ends = api.Blocks(), message
+        frames = [sent for each in api.events_of(message) for sent in self.feed(api.encoded(each))]
+        for frame in frames:
+            blocks.feed(frame.value)
+            if frame.value["type"] == api.MESSAGE_DELTA:
+                ends = frame.value["delta"]
+        if not self._written.changed:
+            return body
+        return dumps({**message, "content": blocks.whole, "stop_reason": ends["stop_reason"]})

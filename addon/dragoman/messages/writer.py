@@ -1,0 +1,230 @@
+"""Writes the events of a message.
+
+Until something has changed frames leave as they came.  From then on `MessageWriter`, which owns the
+order and the numbers of blocks, writes all.  The beginning of a block of text waits for its first
+word: where a call comes first, there is no such block for the client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from itertools import count
+from typing import Any
+
+from ..notes import Evidence
+from ..reply.following import Following
+from ..reply.words import (
+    Arguments,
+    CallBegin,
+    Delta,
+    Done,
+    Failed,
+    Finish,
+    Other,
+    Part,
+    PartBegin,
+    PartEnd,
+    Reader,
+    Said,
+    Slot,
+    Text,
+)
+from ..wire.json_codec import Json, string
+from ..wire.sse import Frame
+from . import names as api
+from .event_writer import MessageWriter as BlockWriter
+from .names import TextKind
+
+MAX_WORDLESS = 64
+"""Frames in a row that wait for the first word of a block."""
+MAX_BLANK = 4096
+"""Characters of white space that wait for a text."""
+_TEXTS: dict[str, TextKind] = {"text": "text", "reasoning": "thinking"}
+_STOP_REASONS = {"length": api.CUT, "tool_calls": api.TOOL_USE}
+"""For finish reasons that are not the host's."""
+
+
+class MessagesWriter(Following):
+    """`called` are the call ids of the conversation; `now` (seconds) is only used for ids."""
+
+    def __init__(
+        self, reader: Reader, called: Container[str], evidence: Evidence, now: int
+    ) -> None:
+        super().__init__(reader)
+        self._called = called
+        self._evidence = evidence
+        self._ids = (f"toolu_{now}_{number}" for number in count(1))
+        self._writer = BlockWriter()
+        self._held: list[Said] = []
+        """Frames that wait for the first word of a block."""
+        self._open: Part | None = None
+        """The part that the open block is written for."""
+        self._begun: Part | None = None
+        """A text whose block waits for its first word."""
+        self._leaked_in: set[Part] = set()
+        self._blank = ""
+        """White space that is sent if a text follows."""
+        self._has_begun = False
+        """Whether the client has the message's beginning."""
+        self._ended = False
+
+    @property
+    def held(self) -> Sequence[Said]:
+        return self._held
+
+    def heartbeat(self) -> Frame:
+        return api.PING if self._has_begun and not self._reader.ended else Frame(b"")
+
+    def error(self, message: str) -> Frame:
+        return api.encoded(api.error_body(message))
+
+    # What the client has
+
+    def _continued(self, frame: Frame, part: Part, text: str) -> list[Frame]:
+        if not self._held:
+            return [frame]
+        said, delta = Said(frame, self._reader.value), self._reader.delta(part, text)
+        said.slots = [Slot(said, delta, [delta])]
+        return self._unchanged(said)
+
+    def _unchanged(self, said: Said) -> list[Frame]:
+        if self._is_wordless(said):
+            self._held.append(said)
+            return []
+        return [*self._let_out(), *super()._unchanged(said)]
+
+    def _is_wordless(self, said: Said) -> bool:
+        """Whether a frame waits for the first word of a block."""
+        if len(self._held) >= MAX_WORDLESS or said.raw is None:
+            return bool(self._held) and len(self._held) < MAX_WORDLESS
+        for slot in said.slots:
+            delta = slot.delta
+            begins = isinstance(delta, PartBegin) and delta.part.kind in _TEXTS
+            blank = isinstance(delta, Text) and not delta.text.strip()
+            of_part = isinstance(delta, Other) and delta.part is not None
+            if not (begins or (self._held and (blank or of_part or isinstance(delta, PartEnd)))):
+                return False
+        return bool(said.slots or self._held)
+
+    def _let_out(self) -> list[Frame]:
+        held, self._held = self._held, []
+        return [frame for said in held for frame in super()._unchanged(said)]
+
+    def end(self, last: Said) -> list[Frame]:
+        return super().end(last) if last.slots else self._let_out()
+
+    def _follow(self, delta: Delta) -> None:
+        match delta:
+            case PartBegin(part=part) | CallBegin(part=part):
+                self._writer.adopt(part.place, string(part.begun.get("type")))
+                self._open = part
+            case PartEnd():
+                self._writer.kind, self._open = "", None
+            case Other(part=None, raw=dict() as raw):
+                self._has_begun |= raw.get("type") == api.MESSAGE_START
+            case Finish():
+                self._ended = True
+            case _:
+                pass
+
+    def _take_over(self, said: Said) -> None:
+        del said
+        held, self._held = self._held, []
+        for each in held:
+            self._say_all(each)
+
+    # What is said
+
+    def _drain(self) -> list[Frame]:
+        frames, self._writer.frames = self._writer.frames, []
+        return frames
+
+    def _pass_on(self, frame: Frame) -> None:
+        self._writer.frames.append(frame)
+
+    def _leaks_in(self, part: Part) -> None:
+        self._leaked_in.add(part)
+
+    def _say(self, delta: Delta) -> None:
+        writer = self._writer
+        match delta:
+            case Text(part=part, text=text):
+                self._text(part, text)
+            case PartBegin(part=part):
+                if part.kind in _TEXTS:
+                    self._begun, self._blank = part, ""
+                else:
+                    self._begin_part(part)
+            case CallBegin():
+                self._call(delta)
+            case Arguments(part=part, text=text):
+                if part is self._open:
+                    writer.arguments(text)
+            case PartEnd(part=part, cut=cut):
+                if part in (self._open, self._begun):
+                    writer.stop(cut=cut)
+                    self._open = None
+                self._begun = None
+            case Other(part=Part() as part, raw=raw):
+                self._other(part, raw)
+            case Other(raw=raw):
+                self._has_begun |= raw.get("type") == api.MESSAGE_START
+                writer.frames.append(api.encoded(raw))
+            case Finish():
+                self._finish(delta)
+            case Done(raw=raw):
+                writer.stop()
+                writer.frames.append(api.encoded(raw or {"type": api.MESSAGE_STOP}))
+            case Failed(raw=raw):
+                writer.frames.append(api.encoded(raw))
+            case _:
+                pass
+
+    def _begin_part(self, part: Part) -> None:
+        self._writer.begin(part.begun)
+        self._open, self._begun = part, None
+
+    def _text(self, part: Part, text: str) -> None:
+        kind, writer = _TEXTS[part.kind], self._writer
+        if writer.kind != kind or (part is self._begun and part is not self._open):
+            text = self._blank + text
+            self._blank = text if text.isspace() and len(text) < MAX_BLANK else ""
+            if self._blank or not text:
+                return
+            if part is self._begun and part.begun:
+                writer.begin({**part.begun, kind: ""})
+            self._open, self._begun = part, None
+        writer.text(kind, text)
+
+    def _call(self, delta: CallBegin) -> None:
+        writer, block = self._writer, delta.part.begun
+        if delta.part.leaked:
+            call_id = next(made for made in self._ids if made not in self._called)
+            block = {"type": api.CALL, "id": call_id, "name": delta.name}
+        writer.begin({**block, "name": delta.name})
+        self._open, self._begun, self._blank = delta.part, None, ""
+        if delta.part.leaked and delta.text:
+            writer.arguments(delta.text)
+
+    def _other(self, part: Part, raw: Json) -> None:
+        """A delta of a block that has no word."""
+        if part in self._leaked_in and api.delta_of(raw).get("type") == api.SIGNATURE:
+            self._evidence.note("dropped", "the signature of thoughts that were repaired")
+            return
+        if part is self._begun:  # a signature alone
+            self._begin_part(part)
+        if part is self._open and self._writer.kind:
+            self._writer.delta(api.delta_of(raw))
+        else:
+            self._evidence.note("dropped", "a delta of a repaired block")
+
+    def _finish(self, delta: Finish) -> None:
+        raw: Any = delta.raw
+        reason = api.stop_reason_in(raw) if raw is not None else api.TOOL_USE
+        if raw is None:
+            ends = {"stop_reason": None, "stop_sequence": None}
+            raw = {"type": api.MESSAGE_DELTA, "delta": ends, "usage": {"output_tokens": 0}}
+        if delta.reason != reason:
+            reason = _STOP_REASONS.get(str(delta.reason), reason)
+        self._ended = True
+        self._writer.end(raw, reason)

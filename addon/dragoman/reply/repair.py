@@ -1,0 +1,389 @@
+"""Repair of a reply of any API: what its reader says in, what its writer is to write out.
+
+| a frame is | while                                          | it …                              |
+|------------|------------------------------------------------|-----------------------------------|
+| unread     | it is about another part than a text in doubt  | waits                             |
+| open       | some of its text may be of a call              | waits                             |
+| decided    | it is not, but a frame before it               | waits                             |
+| sent       | all before it are decided, too                 | leaves by the writer              |
+
+Nearly every frame only continues the text, or the arguments of a native call: it leaves at once
+(`_continue`), and no word is made of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from ..notes import Evidence
+from ..repair.policy import Policy
+from ..repair.scan_state import ReplyCounts
+from ..repair.scanner import Scanner
+from ..repair.stage import RepairStage
+from ..wire.sse import HEARTBEAT, Frame
+from .channel import Channel
+from .turn import Declared, Turn
+from .words import CallBegin, Done, Failed, Finish, Part, Reader, Said, Slot, Text, Writer
+
+MAX_HELD = 16 * 1024
+MAX_HELD_BYTES = 64 * 1024 * 1024
+"""Frames, and their bytes, that may wait in all: four characters to a frame of what may be a call
+(`call_reader.CANDIDATE_LIMIT`).  More is no LLM's reply, and is not repaired any further."""
+MAX_AFTER_OPEN = 256
+"""Frames that wait for an open one of another choice."""
+MAX_REMEMBERED = 3_000
+"""Calls, ids and indexes of one reply that are known, those of 1,000 calls."""
+MAX_UNREAD = 2 * 1024
+"""Frames that wait unread: they are all read at once, so many items with a text each in 100 ms."""
+MAX_FOLLOWED = MAX_HELD_BYTES
+"""Bytes of a reply that are kept for its end, where that repeats all of it; of a delta only its
+text counts."""
+
+
+class Repair(RepairStage):
+    """Repairs one stream: `reader | repair | writer`.  `declared` says what is known of calls, when
+    the first word of a choice, or of a text, has come."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        writer: Writer,
+        declared: Callable[[], Declared],
+        policy: Policy,
+        evidence: Evidence,
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._declared = declared
+        self._policy = policy
+        self._evidence = evidence
+        self._counts = ReplyCounts()
+        self._turns: dict[int, Turn] = {}
+        """By their choices."""
+        self._queue: list[Said] = []
+        """The frames that have not left."""
+        self._unread: deque[Said] = deque()
+        """Those of them that are not read before a text in doubt has ended."""
+        self._leaving: list[Said] = []
+        """Those that leave now, while they are written."""
+        self._size = 0
+        """Bytes of the queue."""
+        self._followed = 0
+        """See `MAX_FOLLOWED`; a chat reply is not kept."""
+        self._most_followed = math.inf if reader.one_channel else MAX_FOLLOWED
+        self._lets_go = reader.one_channel
+        """Whether the frames of a call that is held leave, empty, before it is known to be one:
+        otherwise they leave as they came if it is text."""
+        self._changed = False
+        """Whether something has left that differs from what came."""
+        self._gave_up = False
+
+    # The interface of `RepairStage`
+
+    def heartbeat(self) -> Frame:
+        return HEARTBEAT if self._gave_up else self._writer.heartbeat()
+
+    def error(self, message: str) -> Frame:
+        return self._writer.error(message)
+
+    @property
+    def unfinished(self) -> bool:
+        if self._reader.one_channel or self._reader.ended:
+            return False
+        return self._changed or any(not each.scanner.between for each in self._channels)
+
+    def feed(self, frame: Frame) -> list[Frame]:
+        if self._gave_up:
+            return [frame] if self._reader.one_channel or not self._changed else []
+        reader = self._reader
+        if self._followed > self._most_followed:
+            return [*self._give_up("a reply that is too long"), *self.feed(frame)]
+        if (more := reader.more(frame)) is not None:
+            part, text = more
+            self._followed += len(text)
+            now = not self._queue or (not self._lets_go and self._is_held(part))
+            if now and (out := self._continue(frame, part, text)) is not None:
+                return out
+            said = Said(frame, reader.value)
+            said.slots = [Slot(said, reader.delta(part, text))]
+            said.lone = reader.counted is None and not reader.says_more
+        else:
+            self._followed += len(frame.raw)
+            words = reader.read(frame)
+            said = Said(frame, reader.value if reader.known else None)
+            said.slots = [Slot(said, word) for word in words]
+        self._take(said)
+        return self._too_much() or self._release()
+
+    def close(self) -> list[Frame]:
+        """The stream has ended: what was held, and a finish reason if none came."""
+        return self._last(partial(self._conclude, whole=False))
+
+    def break_off(self) -> list[Frame]:
+        """The upstream broke off: what was held, but for that of a call."""
+        return self._last(self._abandon)
+
+    def unsent(self) -> list[Frame] | None:
+        """After a fault: the frames that have not left, as they came; None if something has left
+        that differs from what came."""
+        if self._changed:
+            return None
+        held = self._leaving or self._writer.held
+        return [said.frame for said in (*held, *self._queue)]
+
+    # A frame that only continues
+
+    @staticmethod
+    def _is_held(part: Part) -> bool:
+        """Whether more of a part's text is of a call that is held, and so waits with it."""
+        channel: Channel | None = part.channel
+        return channel is not None and channel.scanner.in_call
+
+    def _continue(self, frame: Frame, part: Part, text: str) -> list[Frame] | None:
+        """What leaves for a frame that has more of the text, or of the arguments of a native call;
+        None, and nothing is taken, if it may do more than to continue these."""
+        turn = self._turns.get(part.choice)
+        if turn is None:
+            return None
+        channel = part.channel
+        if part.kind == "call":
+            if not turn.calls.only_continues(part):
+                return None
+            for each in turn.channels.values():
+                if not each.scanner.between:
+                    return None
+            turn.calls.continued(part, text)
+            return self._writer.passed(frame, part, text)
+        if channel is None or channel.part is not part or len(turn.channels) > 1:
+            return None
+        if self._reader.says_more and (turn.calls.leaks or channel.scanner.in_call):
+            return None
+        if (taken := channel.scanner.take_more(text)) is None:
+            return None
+        if taken:
+            channel.length += len(text)
+            return self._writer.passed(frame, part, text)
+        if self._lets_go:
+            channel.length += len(text)
+            self._changed = True
+            return self._writer.replaced(frame, part)
+        said = Said(frame, self._reader.value)
+        said.slots = [slot := Slot(said, self._reader.delta(part, text))]
+        channel.wait(slot, text)
+        self._add(said)
+        return self._too_much()
+
+    # Any other frame
+
+    def _take(self, said: Said) -> None:
+        self._add(said)
+        if self._unread or (not self._reader.one_channel and self._waits(said)):
+            said.open += 1
+            self._unread.append(said)
+            self._read_waiting(said)
+        else:
+            self._read(said)
+
+    def _add(self, said: Said) -> None:
+        self._queue.append(said)
+        self._size += len(said.frame.raw)
+
+    def _waits(self, said: Said) -> bool:
+        """Whether a frame is about another part than a text in doubt that may go on (items
+        overlap)."""
+        for slot in said.slots:
+            part = getattr(slot.delta, "part", None)
+            if part is None:
+                return False
+            if self._turn(part.choice).waits(part, call=isinstance(slot.delta, CallBegin)):
+                return True
+        return False
+
+    def _read_waiting(self, last: Said) -> None:
+        """Read what waits, if it need not any more; and the `last` that came, if that is about the
+        text in doubt, or the end of the reply."""
+        if any(isinstance(slot.delta, Finish | Failed | Done) for slot in last.slots):
+            for channel in self._channels:
+                channel.ended = True
+        elif not self._waits(last):
+            self._unread.pop()
+            last.open -= 1
+            self._read(last)
+        while self._unread and not self._waits(self._unread[0]):
+            said = self._unread.popleft()
+            said.open -= 1
+            if any(turn.calls.leaks for turn in self._turns.values()):
+                self._queue.remove(said)  # what it says follows all that was read before it
+                self._queue.append(said)
+            self._read(said)
+
+    def _read_all(self) -> None:
+        while self._unread:
+            said = self._unread.popleft()
+            said.open -= 1
+            self._read(said)
+
+    def _read(self, said: Said) -> None:
+        slots = said.slots
+        alone = len(slots) == 1
+        if not alone:
+            for slot in slots:
+                if isinstance(slot.delta, CallBegin):
+                    self._turn(slot.delta.part.choice).not_alone(slot)
+            if any(isinstance(slot.delta, Text) and slot.delta.part.whole for slot in slots):
+                # A message that came whole: what leaks in it may repeat one of its calls.
+                slots = sorted(slots, key=lambda slot: isinstance(slot.delta, Text | Finish))
+        for slot in slots:
+            delta = slot.delta
+            if delta is None:
+                continue
+            if isinstance(delta, Failed | Done):
+                if isinstance(delta, Done):
+                    self._conclude(slot, whole=True)
+                elif alone:
+                    self._abandon(slot)
+                slot.out.append(delta)
+            elif isinstance(delta, Finish):
+                self._turn(delta.choice).read(slot, delta)
+            elif delta.part is None:
+                slot.out.append(delta)
+            else:
+                turn = self._turn(delta.part.choice)
+                turn.read(slot, delta)
+                if slot.said.open:
+                    turn.decide(held=not self._lets_go)
+
+    @property
+    def _channels(self) -> Iterator[Channel]:
+        return (each for turn in self._turns.values() for each in turn.channels.values())
+
+    def _turn(self, choice: int) -> Turn:
+        if choice not in self._turns:
+            made = self._reader, self._declared, self._policy, self._evidence
+            self._turns[choice] = Turn(choice, *made, counts=self._counts)
+        return self._turns[choice]
+
+    # Ends
+
+    def _conclude(self, slot: Slot, *, whole: bool) -> None:
+        for turn in self._turns.values():
+            turn.conclude(slot, whole=whole)
+
+    def _abandon(self, slot: Slot) -> None:
+        for turn in self._turns.values():
+            turn.abandon(slot)
+
+    def _let_out(self, slot: Slot) -> None:
+        for turn in self._turns.values():
+            turn.close(slot, Scanner.release, whole=False)
+
+    def _last(self, end: Callable[[Slot], None]) -> list[Frame]:
+        """The end of the stream, after all frames: what is added is in a slot of our own."""
+        if self._gave_up:
+            return []
+        self._read_all()
+        last = Said(Frame(b""))
+        slot = Slot(last, None)
+        end(slot)
+        out = self._release()
+        if slot.out:
+            last.slots = [slot]
+        return out + self._writer.end(last)
+
+    # What leaves
+
+    def _release(self) -> list[Frame]:
+        """What is sent now; all of that or, if a fault comes in between, nothing.  Where several
+        choices run, frames of the others wait for an open one only up to a limit."""
+        queue, count = self._queue, 0
+        while count < len(queue) and not queue[count].open:
+            count += 1
+        after = len(queue) - count
+        if len(self._turns) > 1 and after > MAX_AFTER_OPEN and after % MAX_AFTER_OPEN == 1:
+            leaving = [said for said in queue if not said.open]
+            rest = [said for said in queue if said.open]
+        elif count:
+            leaving, rest = queue[:count], queue[count:]
+        else:
+            return []
+        self._queue, self._leaving = rest, [*self._writer.held, *leaving]
+        out, changed = list[Frame](), self._changed
+        for said in leaving:
+            self._size -= len(said.frame.raw)
+            if said.lone and self._reader.one_channel and not said.slots[0].out:
+                changed = True  # all of its text is of a call
+                continue
+            if self._policy.moves:
+                self._move(said)
+            sent = self._writer.write(said)
+            changed = changed or self._writer.changes(said, sent)
+            out += sent
+        for said in leaving:
+            if said not in self._writer.held:
+                said.slots = []  # no cycle may keep the declared tools until a collection
+        self._leaving, self._changed = [], changed
+        self._lets_go = self._lets_go or changed
+        return out
+
+    def _move(self, said: Said) -> None:
+        """Move what is left of texts beside a call, which may have come in a later frame."""
+        texts: dict[int, list[Slot]] = {}
+        for slot in said.slots:
+            if isinstance(slot.delta, Text) and self._turns[slot.delta.part.choice].calls.leaks:
+                texts.setdefault(slot.delta.part.choice, []).append(slot)
+        for choice, slots in texts.items():
+            self._turns[choice].move(slots)
+
+    # Where repair ends before the stream
+
+    def _too_much(self) -> list[Frame]:
+        """What leaves if there is too much of something."""
+        if self._reader.remembered > MAX_REMEMBERED:
+            return self._give_up("too many calls")
+        if not self._waits_for_too_much:
+            return []
+        if self._reader.one_channel:
+            return self._give_up("too much to hold back")
+        out: list[Frame] = []
+        if not self._lets_go:
+            self._lets_go = True
+            out = self._decide_all()
+        if self._waits_for_too_much:
+            self._evidence.note("gave up repair", "too much to hold back")
+            self._end_doubt()
+            out += self._decide_all()
+        return out
+
+    @property
+    def _waits_for_too_much(self) -> bool:
+        many = len(self._queue) > MAX_HELD or self._size > MAX_HELD_BYTES
+        return many or len(self._unread) > MAX_UNREAD
+
+    def _decide_all(self) -> list[Frame]:
+        for turn in self._turns.values():
+            turn.decide(held=False)
+        return self._release()
+
+    def _end_doubt(self) -> None:
+        """What may be of a call is text, and what waits for that is read."""
+        last = self._queue[-1]
+        last.slots.append(slot := Slot(last, None))
+        for turn in self._turns.values():
+            turn.release(slot)
+        self._read_all()
+
+    def _give_up(self, why: str) -> list[Frame]:
+        """Let everything out, as it came if nothing has changed, and all that comes after it; a
+        reply whose writer numbers all that it has ends with an error, if something has."""
+        self._evidence.note("gave up repair", why)
+        out = self.unsent()
+        if out is None:
+            out = self._last(self._let_out)
+            if not self._reader.one_channel:
+                out.append(self.error("The reply is too long."))
+        self._gave_up = True
+        self._queue, self._turns = [], {}
+        return out

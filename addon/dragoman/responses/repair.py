@@ -1,0 +1,66 @@
+"""Repair of a reply of the Responses API: its reader, its writer, and what may leak into it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ..notes import Evidence
+from ..repair.call_rule import rules_for
+from ..repair.policy import Policy
+from ..reply.repair import Repair
+from ..reply.turn import Declared
+from ..wire.json_codec import Json, dumps
+from ..wire.sse import Document, encode_chunk
+from .names import TERMINALS
+from .reader import ResponsesReader
+from .writer import RequestTools, ResponsesWriter
+
+
+class KnownTools(RequestTools, Protocol):
+    """The tools of a request, if that is known."""
+
+    @property
+    def requested(self) -> bool:
+        """Whether there was a request that could be read; else the response repeats it."""
+
+    def repeated_in(self, response: Json) -> RequestTools:
+        """Those that a response repeats."""
+
+
+class ResponsesRepair(Repair):
+    """Repairs one reply.  `now` (seconds) is the time of its last event, if that is ours."""
+
+    def __init__(self, tools: KnownTools, policy: Policy, evidence: Evidence, now: int) -> None:
+        reader = ResponsesReader(evidence)
+        found: list[RequestTools] = [tools] if tools.requested else []
+
+        def asked_for() -> RequestTools:
+            if not found and reader.response:
+                found.append(tools.repeated_in(reader.response))
+            return found[0] if found else tools
+
+        def compared(name: str) -> str:
+            tool = asked_for().names.find(name)
+            if tool is None:
+                return name
+            return f"{tool.namespace}.{tool.name}" if tool.namespace else tool.name
+
+        def known() -> Declared:
+            declared = asked_for().declared
+            formats = policy.formats.active(declared.model, reader.model)
+            return Declared(declared, rules_for(declared, reader.model), formats, compared)
+
+        writer = ResponsesWriter(reader, asked_for, evidence, now)
+        super().__init__(reader, writer, known, policy.bridged, evidence)
+        self._written = writer
+
+    def document(self, body: bytes) -> bytes:
+        """It is read as the event that ends its stream."""
+        response = Document(body).readable(self._evidence)
+        if not isinstance(response, dict) or not isinstance(response.get("output"), list):
+            return body
+        kind = f"response.{response.get('status')}"
+        event: Json = {"type": kind if kind in TERMINALS else "response.completed"}
+        self._written.streams = False
+        self.feed(encode_chunk({**event, "response": response}))
+        return dumps(self._written.response) if self._written.changed else body

@@ -1,0 +1,397 @@
+"""Writes the events of a response that its host has begun.
+
+Until something has changed frames leave as they came.  From then on `NativeWriter`, which owns the
+order and the numbers of items, writes all.  What the client has of the response stays.  The item
+in which a call leaked ends there, the call is an item of its own, and what follows of the text is a
+new one.  A later item begins with the host's id and fields; if nothing leaked in it, it ends with
+the host's fields, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from io import StringIO
+from typing import Any, Protocol
+
+from ..notes import Evidence
+from ..repair.declared_tools import DeclaredTools, ToolLookup
+from ..reply.following import Following
+from ..reply.turn_context import Tool
+from ..reply.words import (
+    Arguments,
+    CallBegin,
+    Cited,
+    Delta,
+    Failed,
+    Finish,
+    Other,
+    Part,
+    PartBegin,
+    PartEnd,
+    Said,
+    Text,
+)
+from ..wire.chat_calls import Call
+from ..wire.chat_end import error_frame
+from ..wire.json_codec import Json, objects
+from ..wire.sse import HEARTBEAT, Frame
+from .call_emitter import CallEmitter
+from .host_reader import TEXT_ITEMS, HostText
+from .native_writer import NativeWriter
+from .output_items import SUMMARY, TEXT, StreamedPart
+from .passed_events import PassedEvents
+from .reader import ResponsesReader
+
+_MOVED: dict[str, StreamedPart] = {"text": TEXT, "reasoning": SUMMARY}
+"""Where a text goes that is of another kind than its item."""
+
+
+class RequestTools(Protocol):
+    """The tools of a request."""
+
+    @property
+    def declared(self) -> DeclaredTools: ...
+
+    @property
+    def names(self) -> ToolLookup[Tool]: ...
+
+
+@dataclass(slots=True, eq=False)
+class _SentText:
+    annotations: list[Json] = field(default_factory=list)
+    buffer: StringIO = field(default_factory=lambda: StringIO(newline=""))
+
+
+@dataclass(slots=True, eq=False)
+class _SentItem:
+    """An item that the client has, as far as it has it."""
+
+    value: Json
+    done: bool = False
+    texts: dict[HostText, _SentText] = field(default_factory=dict)
+    open: HostText | None = None
+    """The text of these that has not ended."""
+
+    def up_to_now(self) -> Json:
+        lists: dict[str, list[Json]] = {}
+        if self.value.get("type") == "reasoning":
+            lists["summary"] = []
+        for text, sent in sorted(self.texts.items(), key=lambda each: each[0].place):
+            value = text.value | {text.part.text.field: sent.buffer.getvalue()}
+            lists.setdefault(text.place.holder, []).append(value)
+        return {**self.value, **lists}
+
+
+class ResponsesWriter(Following):
+    """`tools`: those of the request, asked for at the first change.  `now` (seconds) is the time of
+    its last event, if that is ours, and is used for ids."""
+
+    _reader: ResponsesReader
+
+    def __init__(
+        self,
+        reader: ResponsesReader,
+        tools: Callable[[], RequestTools],
+        evidence: Evidence,
+        now: int,
+    ) -> None:
+        super().__init__(reader)
+        self._tools = tools
+        self._evidence = evidence
+        self._now = now
+        self.streams = True
+        """Whether events are written; else only the response."""
+        self._writer: NativeWriter | None = None
+        self._passed = PassedEvents()
+        self._sent: dict[int, _SentItem] = {}
+        """What the client has, by the host's output indexes."""
+        self._copied: dict[int, int] = {}
+        """The client's output indexes of the items that are copied."""
+        self._begun: dict[int, Json] = {}
+        """Items of text of which nothing has been written."""
+        self._bare: tuple[int, Json] | None = None
+        """The item that is open for the client, if no text is open in it."""
+        self._leaked_in: set[int] = set()
+        self._text_open: tuple[HostText, StreamedPart] | None = None
+        """The text for which the open item is written, if that is one of text, and as what."""
+        self._emitters: dict[Part, CallEmitter] = {}
+        """Of the leaked calls that are written."""
+        self._names: dict[Part, str] = {}
+        """Of the host's calls, where they are others than its own."""
+
+    def heartbeat(self) -> Frame:
+        """An event, as clients do not count comments; a comment before the first and after the
+        last."""
+        if self._reader.ended or self._reader.response is None:
+            return HEARTBEAT
+        if self._writer is None:
+            return self._passed.heartbeat() or HEARTBEAT
+        self._writer.heartbeat()
+        return next(iter(self._drain()), HEARTBEAT)
+
+    def error(self, message: str) -> Frame:
+        return error_frame(message)
+
+    @property
+    def response(self) -> Json:
+        """The response, once it has ended."""
+        return self._native.response
+
+    @property
+    def _native(self) -> NativeWriter:
+        assert self._writer is not None, "something has changed"
+        return self._writer
+
+    # What the client has
+
+    def _continued(self, frame: Frame, part: Part, text: str) -> list[Frame]:
+        if part.kind != "call":
+            host = part.place
+            sent = self._sent.get(host.index)
+            known = sent.texts.get(host) if sent is not None else None
+            if known is None:
+                self._follow(Text(part, text))
+            else:
+                known.buffer.write(text)
+        return [self._passing(frame, self._reader.value, part)]
+
+    def _unchanged(self, said: Said) -> list[Frame]:
+        super()._unchanged(said)
+        if said.raw is None:
+            return [said.frame]
+        parts = (getattr(slot.delta, "part", None) for slot in said.slots)
+        return [self._passing(said.frame, said.raw, next(filter(None, parts), None))]
+
+    def _passing(self, frame: Frame, event: Json, part: Part | None) -> Frame:
+        """A frame that leaves as it came, but for its number if heartbeats came before it."""
+        index = part.place if part is not None else None
+        self._passed.add(event, index.index if isinstance(index, HostText) else index)
+        return self._passed.renumbered(frame, event)
+
+    def _follow(self, delta: Delta) -> None:
+        match delta:
+            case Text(part=part, text=text):
+                host = part.place
+                item = self._sent.setdefault(host.index, _SentItem({}))
+                sent = item.texts.setdefault(host, _SentText())
+                sent.buffer.write(text)
+                item.open = host
+            case PartBegin(part=part, raw=raw) | CallBegin(part=part, raw=raw):
+                self._sent[part.place] = _SentItem(raw)
+            case PartEnd(part=part, raw=raw):
+                self._sent[part.place] = _SentItem(raw, done=True)
+            case Other(part=Part() as part, ends_text=True) if part.place in self._sent:
+                self._sent[part.place].open = None
+            case Cited(annotations=annotations, part=Part() as part) if part.place in self._sent:
+                item = self._sent[part.place]
+                if item.open is not None:
+                    item.texts[item.open].annotations += annotations
+            case _:
+                pass
+
+    def _take_over(self, said: Said) -> None:
+        """Begin with the items that the client has.  An open text ends, unless its item is the
+        last; an open call of the host's stays open."""
+        response = self._reader.response or {}
+        response = {**response, "id": str(response.get("id") or "resp_0")}
+        called = self._tools().declared.called
+        number = _number(said.raw, self._reader.value) + self._passed.heartbeats
+        writer = self._writer = NativeWriter(response, number, self._now, called)
+        writer.events.wanted = self.streams
+        last = max(self._sent, default=-1)
+        for index in range(last + 1):
+            item = self._sent.get(index)
+            if item is None or item.done or item.value.get("type") not in TEXT_ITEMS:
+                self._copied[index] = writer.add_sent(item.value if item else {})
+                continue
+            value, text = {"id": f"item_{index}", **item.up_to_now()}, item.open
+            if text is not None:
+                sent = item.texts[text]
+                writer.resume(value, text, sent.buffer.getvalue(), sent.annotations)
+                if index == last:
+                    self._text_open = text, text.part
+                else:
+                    writer.close_item()
+            elif index == last:
+                self._bare = index, value
+            else:
+                writer.end_sent(value)
+
+    # What is said
+
+    def _drain(self) -> list[Frame]:
+        return self._native.events.drain()
+
+    def _pass_on(self, frame: Frame) -> None:
+        self._native.events.frames.append(frame)
+
+    def _leaks_in(self, part: Part) -> None:
+        self._leaked_in.add(part.place.index)
+
+    def _say(self, delta: Delta) -> None:
+        match delta:
+            case Text():
+                self._text(delta)
+            case PartBegin(part=part, raw=raw):
+                self._begun.pop(part.place, None)
+                if raw.get("type") in TEXT_ITEMS:
+                    self._begun[part.place] = raw
+                else:
+                    self._copy_item(part.place, raw)
+            case CallBegin():
+                self._call(delta)
+            case Arguments():
+                self._arguments(delta)
+            case PartEnd(part=part) if part.leaked:
+                self._emitters.pop(part).end(self._evidence, cut=False)
+            case PartEnd():
+                self._end_item(delta)
+            case Cited():
+                self._cite(delta)
+            case Other(raw=dict() as raw):
+                self._other(delta.part, raw)
+            case Finish(raw=dict() as raw):
+                self._finish(delta, raw)
+            case Failed(raw=raw):
+                self._text_open = None
+                response = raw.get("response")
+                self._native.end_as(raw, response if isinstance(response, dict) else None)
+            case _:
+                pass
+
+    def _copy_item(self, index: int, item: Json) -> None:
+        self._close()
+        self._copied[index] = self._native.copy_item(item)
+
+    # Calls
+
+    def _call(self, delta: CallBegin) -> None:
+        part = delta.part
+        if not part.leaked:
+            if delta.name != delta.raw.get("name"):
+                self._names[part] = delta.name
+            self._copy_item(part.place, self._named(part, delta.raw))
+            return
+        self._close()
+        tool = self._tools().names.find(delta.name) or Tool("function", delta.name)
+        call = Call(id=delta.id, name=delta.name)
+        self._emitters[part] = CallEmitter(call, tool, self._native)
+        if delta.text:
+            self._emitters[part].add(delta.text)
+
+    def _named(self, part: Part, item: Json) -> Json:
+        return {**item, "name": self._names[part]} if part in self._names else item
+
+    def _arguments(self, delta: Arguments) -> None:
+        part, raw = delta.part, delta.raw
+        if part.leaked:
+            self._emitters[part].add(delta.text)
+        elif raw is not None and part.place in self._copied:
+            self._native.copy_event(raw, output_index=self._copied[part.place])
+
+    # Texts
+
+    def _text(self, delta: Text) -> None:
+        text: HostText = delta.part.place
+        if not delta.text:
+            return
+        kind = delta.part.kind
+        own = "text" if text.part.item == "message" else "reasoning"
+        part = text.part if kind in (own, "refusal") else _MOVED[kind]
+        if self._native.open_part is None:
+            self._text_open = None
+        if self._text_open is None or self._text_open != (text, part):
+            self._begin_text(text, part, delta.part)
+        self._native.more_text(delta.text, delta.logprobs)
+
+    def _begin_text(self, text: HostText, part: StreamedPart, of: Part) -> None:
+        index = text.index
+        is_bare = self._bare is not None and self._bare[0] == index
+        if not (is_bare or (self._text_open is not None and self._text_open[0].index == index)):
+            self._close()
+        begun = self._begun.get(index)
+        if begun is not None and begun.get("type") == part.item:
+            del self._begun[index]
+        else:
+            begun = None
+        if is_bare and begun is None and self._bare is not None:
+            (_, item), self._bare = self._bare, None
+            new = text.value | {text.part.text.field: ""}
+            item = {**item, text.place.holder: [*objects(item.get(text.place.holder)), new]}
+            self._native.resume(item, text, "", [])
+        else:
+            notes = [] if index in self._leaked_in else of.begun.get("annotations")
+            self._native.begin_text(part, begun, objects(notes))
+        self._text_open = text, part
+
+    def _close(self) -> None:
+        if self._bare is not None:
+            (_, item), self._bare = self._bare, None
+            self._native.end_sent(item)
+        self._native.close_item()
+        self._text_open = None
+
+    def _cite(self, delta: Cited) -> None:
+        index = delta.part.place if delta.part is not None else None
+        opened = self._text_open
+        if self._native.in_text and opened is not None and opened[0].index == index:
+            for annotation in delta.annotations:
+                self._native.annotate(annotation)
+        elif delta.raw is not None:
+            self._other(delta.part, delta.raw)
+
+    # Ends, and what has no word
+
+    def _end_item(self, delta: PartEnd) -> None:
+        part, item = delta.part, self._named(delta.part, delta.raw)
+        if not self._ends_text(part.place, item) and part.place in self._copied:
+            self._native.end_copy(self._copied[part.place], item)
+
+    def _ends_text(self, index: int, item: Json) -> bool:
+        """End an item of text, unless for the client it has ended; returns whether it is one."""
+        if index in self._begun:  # without a text: a sealed thought, or a call alone
+            del self._begun[index]
+            if index not in self._leaked_in:
+                self._close()
+                self._native.end_copy(self._native.copy_item(item), item)
+        elif self._text_open is None or self._text_open[0].index != index:
+            return False
+        else:
+            self._native.close_as(item, changed=index in self._leaked_in)
+            self._text_open = None
+        return True
+
+    def _other(self, part: Part | None, raw: Json) -> None:
+        index = part.place if part is not None else None
+        if index is None:
+            if isinstance(response := raw.get("response"), dict) and response.get("output"):
+                more = {"response": {**response, "output": self._native.output}}
+                self._native.copy_event(raw, **more)
+            else:
+                self._native.copy_event(raw)
+        elif index in self._copied:
+            self._native.copy_event(raw, output_index=self._copied[index])
+        elif index not in self._begun:
+            self._evidence.note("dropped", f"{raw['type']} of a repaired item")
+
+    def _finish(self, delta: Finish, event: Json) -> None:
+        response = event.get("response")
+        cut = event["type"] == "response.incomplete"
+        self._native.close_item("incomplete" if cut else "completed")
+        self._text_open = None
+        if delta.reason == "length" and not cut:
+            event = {**event, "type": "response.incomplete"}
+            if isinstance(response, dict) and response.get("status") == "completed":
+                response = {**response, "incomplete_details": {"reason": "max_output_tokens"}}
+                response |= {"status": "incomplete", "completed_at": None}
+        self._native.end_as(event, response if isinstance(response, dict) else None)
+
+
+def _number(unsent: Any, latest: Any) -> int:
+    """The number of the next event: that of the one that is not sent, or after the latest."""
+    for event, more in ((unsent, 0), (latest, 1)):
+        number = event.get("sequence_number") if isinstance(event, dict) else None
+        if type(number) is int:
+            return number + more
+    return 0
