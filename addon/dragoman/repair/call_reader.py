@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from typing import Literal
 
 from ..notes import QUOTED
 from .call_namer import CallNamer
@@ -52,6 +53,7 @@ MAX_WAITING = 64
 """Calls of one candidate that waits, as it may be quoted; one with more is."""
 ALONE = "alone"
 WITHOUT_HEADER = "without a header"
+LACKING = "without an argument that its tool requires"
 
 
 @dataclass(slots=True)
@@ -77,6 +79,9 @@ class Candidate:
     """Whether a line of text names its marker, unless it begins a call (`text_reader`)."""
     odd: bool = False
     """Whether the header of its call is none, and only the end of its text makes it a call."""
+    lacks: Literal["", "some", "all"] = ""
+    """Which arguments its last call lacks, of which its tool requires some: a text behind it may be
+    one, or show that a text shows the format (``bash[ARGS]{} calls bash``)."""
     calls: int = 0
     """That began in it."""
     whole: int = 0
@@ -113,6 +118,8 @@ class Candidate:
         """Why it is text, if it is too long, or something else follows."""
         if self.alone:
             return "that does not end its text"
+        if self.lacks:
+            return LACKING
         return WITHOUT_HEADER if self.odd else QUOTED if self.waits else "of no declared tool"
 
     @property
@@ -191,7 +198,7 @@ class CallReader:
         candidate = self.candidate
         if parser.over:
             self.rest, self.parser, self.held = parser.rest, None, None
-            if candidate is not None and not candidate.waits:
+            if candidate is not None and not (candidate.waits or candidate.lacks):
                 self.commit()
             return Outcome.LEFT
         return Outcome.WAITS
@@ -244,6 +251,8 @@ class CallReader:
         """What becomes of the candidate, as the `buffer` comes after its section: it has `LEFT`
         if it is a call, and continues if another begins at a marker."""
         formats = self._state.formats
+        if candidate.lacks:
+            return self._after_lacking(candidate, buffer)
         if candidate.is_quotation:
             found = self._after_quotation(candidate, buffer)
             if not candidate.until_end:
@@ -257,6 +266,31 @@ class CallReader:
         continues = marker.opens_call and marker.alone >= candidate.alone
         return marker if continues else Outcome.REFUSED
 
+    def _after_lacking(self, candidate: Candidate, buffer: str) -> Outcome:
+        """What becomes of a call that lacks an argument: text right behind it, or before a closing
+        tag, may be that argument."""
+        marker, at = self._next_marker(buffer)
+        end = marker.start if marker else len(buffer) - self._state.formats.unfinished(buffer)
+        text = buffer[at:end]
+        if text.strip():
+            glued = not text[0].isspace() or text.lstrip()[0] in "{["
+            if glued or candidate.lacks == "all" or "</" in text:
+                return Outcome.REFUSED
+        if marker or len(buffer) - at > AFTER_LIMIT:
+            self.commit()
+            return Outcome.LEFT
+        return Outcome.WAITS
+
+    def _next_marker(self, buffer: str) -> tuple[MarkerMatch | None, int]:
+        """The first marker in a text that begins something or follows text, and where those end
+        that are right before it."""
+        formats, at = self._state.formats, 0
+        marker = formats.find(buffer)
+        while marker and not (marker.opens_call or buffer[at : marker.start].strip()):
+            at = marker.end
+            marker = formats.find(buffer, at)
+        return marker, at
+
     def _after_quotation(self, candidate: Candidate, buffer: str) -> Outcome | MarkerMatch:
         """What becomes of a candidate that may be quoted, not in code: its lines decide, or what
         follows, but for markers that only end something."""
@@ -264,11 +298,8 @@ class CallReader:
             return Outcome.REFUSED
         if candidate.quotation is None:
             return Outcome.LEFT
-        formats, near, at = self._state.formats, buffer[:AFTER_LIMIT], 0
-        marker = formats.find(near)
-        while marker and not (marker.opens_call or near[at : marker.start].strip()):
-            at = marker.end
-            marker = formats.find(near, at)
+        formats, near = self._state.formats, buffer[:AFTER_LIMIT]
+        marker, at = self._next_marker(near)
         if marker and marker.opens_call and not near[: marker.start].strip():
             return marker
         after = near[at:]
@@ -347,6 +378,11 @@ class CallReader:
                 if candidate is None or not self._rule.quoted_last:
                     return WITHOUT_HEADER
                 candidate.odd = event.last
+            if candidate is not None and candidate.lacks:
+                candidate.lacks = ""
+                rest = candidate.split_whole()
+                self.commit()
+                self.candidate = rest
             return "" if self.namer.takes(event) else "of no declared tool"
         if isinstance(event, Whole):
             return "" if self._read_call(event) else "of no declared tool"
@@ -366,6 +402,8 @@ class CallReader:
                 self._add(SectionStart(self._begins))
             self._begins = 0
         if isinstance(event, Text):  # inside a section, before, between or after its calls
+            if candidate is not None and candidate.lacks and event.text.strip():
+                return LACKING
             trailing = self._state.called or (candidate is not None and candidate.calls > 0)
             if candidate is not None and not candidate.waits:
                 self.commit()
@@ -391,8 +429,11 @@ class CallReader:
         call = self.namer.call(whole)
         if call is None:
             return False
-        if self.candidate is not None and not self.candidate.waits:
-            self.commit()
+        candidate = self.candidate
+        if candidate is not None and not candidate.waits:
+            candidate.lacks = self._tools.lacks(call.name, call.arguments)
+            if not candidate.lacks:
+                self.commit()
         self._add(call)
         self._begin_candidate()
         return True

@@ -20,7 +20,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import cached_property, lru_cache
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 
 from ..wire.chat_calls import ID_PREFIX, read_delta
 from ..wire.json_codec import Json, NotJson, array, loads, objects, string
@@ -223,6 +223,19 @@ class DeclaredTools:
         if found not in self._flat:
             self._flat[found] = flattened(self._schemas[self._meant[found]])
         return self._flat[found]
+
+    def lacks(self, name: str, arguments: str) -> Literal["", "some", "all"]:
+        """Whether an argument is not there that this tool requires, or none that it declares is."""
+        needs = self._required.get(name)
+        if not needs:
+            return ""
+        try:
+            value = loads(arguments)
+        except NotJson:
+            return ""
+        if not isinstance(value, dict) or needs <= value.keys():
+            return ""
+        return "some" if value.keys() & properties(self._schemas[name]).keys() else "all"
 
     def meant_by(self, arguments: str, *, declared: bool = False) -> str | None:
         """The one tool whose schema accepts the whole argument object; of several whose

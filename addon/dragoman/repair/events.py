@@ -72,6 +72,8 @@ class Damaged:
     """The name of its tool."""
     cut: bool = False
     """Whether the text ended in it."""
+    why: str = ""
+    """By which rule, if it has a name."""
 
 
 @dataclass(slots=True)

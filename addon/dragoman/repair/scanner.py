@@ -257,8 +257,9 @@ class Scanner:
             self._state.code.end_header(code)
         text.after_named = candidate.named
         if calls.damaged is not None:
-            cut = ", cut off" if calls.damaged.cut else ""
-            self._state.add(LeftAsText("damaged call", f"of {calls.damaged.name}{cut}"))
+            why = ", cut off" if calls.damaged.cut else ""
+            why = f": {calls.damaged.why}" if calls.damaged.why else why
+            self._state.add(LeftAsText("damaged call", f"of {calls.damaged.name}{why}"))
         elif why is TOO_LONG:
             self._state.add(LeftAsText("call", why))
         elif candidate.alone:
@@ -287,6 +288,9 @@ class Scanner:
         """The turn, or a field of it, ends, and with it what may be quoted: a candidate in doubt
         is decided now."""
         calls = self._calls
+        if calls.candidate is not None and calls.candidate.lacks and calls.parser is None:
+            calls.commit()
+            self._run()
         while (candidate := calls.candidate) is not None and candidate.is_quotation:
             rest = calls.parser.unread if calls.parser else self._text.buffer
             if calls.end_quotation(candidate, rest, rest, ended=True):

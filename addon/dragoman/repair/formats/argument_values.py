@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ...wire.json_codec import loads
@@ -25,6 +25,9 @@ _HALF = 4
 """Characters of the end of a tag, at least."""
 _NO_STRING = (*"0123456789]}", "true", "false", "null", "none")
 """How values end that are not strings."""
+_LAST_END = re.compile(r"</\s{0,4}+(?P<name>[\w.:-]{0,64}+)(?:[^<>\n]{0,32}+>|\Z)\Z")
+"""A closing tag of any name, or its beginning, with which a text ends."""
+_BEFORE_QUOTED, _AFTER_QUOTED = "\"'`([ \t", "\"'`)],.;:!? \t"
 _MARKUP = re.compile(r"<[/\w][^<>|\n]*+>\Z")
 """What ends with a bracket and is no half of a tag."""
 
@@ -75,6 +78,15 @@ def lone_tags(tags: Iterable[Tag]) -> list[Tag]:
     return sorted([*lone, *itertools.chain(*opened)], key=lambda tag: tag.start)
 
 
+def closed_by_name(text: str, key: str) -> int | None:
+    """Where the closing tag is with which a value ends, if it is the argument's own name
+    (``<parameter name="content">…</content>``) and the value has not opened it."""
+    found = _LAST_END.search(text.rstrip()[-TAG_LIMIT:])
+    if found is None or found["name"] != key or f"<{key}" in text:
+        return None
+    return len(text.rstrip()) - len(found[0])
+
+
 @dataclass(frozen=True, slots=True)
 class Damage:
     """What is known of the damage of a call."""
@@ -88,31 +100,57 @@ class Damage:
     closed: bool
     """Whether the call has its closing tag."""
 
-    def is_in(self, argument: Argument) -> bool:
-        """Whether a value may hold what is left of a damaged tag, or more than one argument.
+    @property
+    def whole(self) -> bool:
+        """Whether no tag is missing.  Then a value may quote any."""
+        return self.closed and not self.mended
 
-        A value may quote tags in pairs.  A lone one is quoted, too, where nothing is missing: no
-        tag of the call, and no argument that what follows it may be.
-        """
-        whole = self.closed and not self.mended
-        if whole and "<" not in argument.text and ">" not in argument.text:
+    def found_in(self, argument: Argument) -> str:
+        """The name of the first rule by which a value may hold what is left of a damaged tag, or
+        more than one argument; empty if it does not."""
+        if self.whole and "<" not in argument.text and ">" not in argument.text:
+            return ""
+        return next((name for name, _, holds in RULES if holds(self, argument)), "")
+
+    def _types(self, argument: Argument) -> set[str]:
+        return {name for name, _ in argument.kind(self.schema, self.table).members}
+
+    def _made(self, argument: Argument) -> bool:
+        """Whether a value may be made of elements."""
+        names = self._types(argument)
+        return self.table.nested and (not names or bool(names & {"array", "object"}))
+
+    def _is_text(self, argument: Argument) -> bool:
+        """Whether a value is one in which anything may stand."""
+        names = self._types(argument)
+        made = self._made(argument)
+        return not names or "string" in names or (made and bool(argument.tags))
+
+    # The rules
+
+    def ends_with_a_foreign_end(self, argument: Argument) -> bool:
+        found = None if argument.closed else _LAST_END.search(argument.text.rstrip()[-TAG_LIMIT:])
+        if found is None or self.table.nested:
             return False
-        kind = argument.kind(self.schema, self.table)
-        names = {name for name, _ in kind.members}
-        made = self.table.nested and (not names or bool(names & {"array", "object"}))
-        """Whether it may be made of elements."""
-        unknown = argument.key not in properties(self.schema)
-        if unknown and (self.mended or not (whole or is_open(self.schema))):
-            return True
-        if names and "string" not in names and not (made and argument.tags):
-            odd = not (whole or made) or "<" in argument.text or ">" in argument.text
-            return odd and kind.json_of(argument.text.rstrip()).startswith('"')
-        if not whole and self._ends_with_tag(argument, made=made):
-            return True
-        return not made and self._holds_tags(argument)
+        name = found["name"]
+        return not (name and re.search(rf"<{re.escape(name)}(?![\w.:-])", argument.text))
 
-    def _ends_with_tag(self, argument: Argument, *, made: bool) -> bool:
-        """Whether a value ends with a tag, or part of one."""
+    def is_unknown(self, argument: Argument) -> bool:
+        unknown = argument.key not in properties(self.schema)
+        return unknown and (self.mended or not (self.whole or is_open(self.schema)))
+
+    def has_another_type(self, argument: Argument) -> bool:
+        if self._is_text(argument):
+            return False
+        odd = not (self.whole or self._made(argument))
+        odd = odd or "<" in argument.text or ">" in argument.text
+        kind = argument.kind(self.schema, self.table)
+        return odd and kind.json_of(argument.text.rstrip()).startswith('"')
+
+    def ends_with_a_tag(self, argument: Argument) -> bool:
+        """A value ends with a tag, or part of one, in a call of which one is missing."""
+        if self.whole or not self._is_text(argument):
+            return False
         text, table = argument.text.rstrip(), self.table
         half = table.in_value.unfinished(text)
         if half >= _HALF or (half and not text[-half].isalpha()):
@@ -121,10 +159,13 @@ class Damage:
         if text.endswith(table.closer.format(argument.key)[-_HALF:] if markup else ">"):
             return True
         last = text[-TAG_LIMIT:]
-        return not made and any(each.end == len(last) for each in table.tags.tags_in(last))
+        ends = any(each.end == len(last) for each in table.tags.tags_in(last))
+        return ends and not self._made(argument)
 
-    def _holds_tags(self, argument: Argument) -> bool:
-        """Whether a value may hold tags that are not quoted."""
+    def holds_tags(self, argument: Argument) -> bool:
+        """A value holds tags that may be those of another argument."""
+        if self._made(argument) or not self._is_text(argument):
+            return False
         lone = lone_tags(argument.tags)
         kinds = [tag.kind for tag in lone]
         openers = [tag for tag in lone if tag.kind in OPENING]
@@ -132,16 +173,24 @@ class Damage:
             return True
         if (TagKind.CALL, TagKind.ARGUMENT) in itertools.pairwise(kinds):
             return True
-        begin = argument.start + len(argument.text) - len(argument.text.lstrip())
-        for tag in openers:
-            other = self.table.trim and tag.start > begin and tag.name not in self.keys
-            if LEVELS[tag.kind] == ARGUMENT_LEVEL and (self.table.mark or other):
-                return True
+        if any(self._may_open(tag, argument) for tag in openers):
+            return True
         if not self.keys.issuperset(required(self.schema)):
             return bool(argument.tags)
         if self.table.mark and is_open(self.schema):
             return bool(lone) or self.table.mark in argument.text
-        return TagKind.ARGUMENT_END in kinds and self._may_be_several(argument)
+        ends = [tag for tag in lone if tag.kind is TagKind.ARGUMENT_END]
+        quoted = all(_is_quoted(tag, argument) for tag in ends)
+        return bool(ends) and not quoted and self._may_be_several(argument)
+
+    def _may_open(self, tag: Tag, argument: Argument) -> bool:
+        """Whether an opening tag in a value may be that of another argument."""
+        if LEVELS[tag.kind] != ARGUMENT_LEVEL:
+            return False
+        begin = argument.start + len(argument.text) - len(argument.text.lstrip())
+        known = is_open(self.schema) or not self.whole or tag.name in properties(self.schema)
+        other = self.table.trim and tag.start > begin and tag.name not in self.keys
+        return bool(self.table.mark) or (other and known)
 
     def _may_be_several(self, argument: Argument) -> bool:
         """Whether what follows a closing tag in a value may be that of another argument, of which
@@ -151,6 +200,23 @@ class Damage:
         strings = (not each.members or "string" in dict(each.members) for each in absent)
         ends_so = argument.text.rstrip().lower().endswith(_NO_STRING)
         return is_open(self.schema) or any(strings) or bool(absent and (self.table.mark or ends_so))
+
+
+def _is_quoted(tag: Tag, argument: Argument) -> bool:
+    """Whether a tag stands in the words of a line: ``the closer is `</parameter>`, as …``."""
+    begin, end = tag.start - argument.start, tag.end - argument.start
+    before, after = argument.text[begin - 1 : begin], argument.text[end : end + 1]
+    return bool(before and after) and before in _BEFORE_QUOTED and after in _AFTER_QUOTED
+
+
+RULES: tuple[tuple[str, str, Callable[[Damage, Argument], bool]], ...] = (
+    ("a value ends with another closing tag", "ls</param>", Damage.ends_with_a_foreign_end),
+    ("an argument that is not declared", "<parameter=comand>ls", Damage.is_unknown),
+    ("a value of another type", "5</param>", Damage.has_another_type),
+    ("a value ends with part of a tag", "ls</par", Damage.ends_with_a_tag),
+    ("a value holds tags", "ls</parameter>\n5", Damage.holds_tags),
+)
+"""The rules by which a call is damaged: a name for the log, an example, and the rule."""
 
 
 def object_json(text: str) -> str | None:

@@ -31,7 +31,14 @@ from ...wire.json_codec import loads
 from ...wire.json_progress import JsonProgress
 from ..declared_tools import DeclaredTools
 from ..schema import is_open, properties, required
-from .argument_values import Argument, Damage, arguments_json, lone_tags, object_json
+from .argument_values import (
+    Argument,
+    Damage,
+    arguments_json,
+    closed_by_name,
+    lone_tags,
+    object_json,
+)
 from .marker_set import TAG_LIMIT
 from .tags import ARGUMENT_LEVEL, CALL_LEVEL, LEVELS, OPENING, Follows, Tag, TagKind, TagTable
 from .value_types import property_of, type_of
@@ -74,6 +81,8 @@ class Reading:
     """Whether it has ended within the call."""
     dropped: tuple[str, ...] = ()
     """What was left out."""
+    why: str = ""
+    """The rule by which it is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +131,8 @@ class CallText:
         self._closed = False
         """Whether it has its own closing tag."""
         self._dropped: list[str] = []
+        self._why = ""
+        """See `Reading`."""
         self.waits = False
         """Whether any text to come may be read, and not only a tag."""
 
@@ -134,7 +145,7 @@ class CallText:
         except _NoEndError:
             return self._cut()
         json = self._json if self._json is not None else self._named()
-        return Reading(self._at, json, dropped=tuple(self._dropped))
+        return Reading(self._at, json, dropped=tuple(self._dropped), why=self._why)
 
     def whole(self) -> str | None:
         """The arguments of the call, which ends with the text; None if it does not, or is none."""
@@ -250,6 +261,9 @@ class CallText:
         own = end.kind is TagKind.ARGUMENT_END
         self._at = end.end if own else end.start
         start, text = opener.end, self.text[opener.end : end.start]
+        if not (own or self._table.nested) and opener.name:
+            closes = closed_by_name(text, opener.name)
+            own, text = closes is not None, text[:closes]
         tags = tuple(takewhile(lambda tag: tag.start < end.start, self._tags_from(start)))
         self._mended = self._mended or not (own and end.whole and opener.whole)
         argument = Argument(opener.name, text, opener.type, own, opener.whole, start, tags)
@@ -401,8 +415,10 @@ class CallText:
         table, keys = self._table, {each.key for each in values}
         damage = Damage(schema, table, keys, self._mended, self._closed)
         doubtful = self._mended or not (self._closed or self._lone_end)
-        lacks = doubtful and not keys.issuperset(required(schema))
-        if lacks or any(damage.is_in(each) for each in values):
+        if doubtful and not keys.issuperset(required(schema)):
+            return None
+        self._why = next((why for each in values if (why := damage.found_in(each))), "")
+        if self._why:
             return None
         gaps = self._gaps[not table.strays :]
         if gaps and not any("\n" in gap for gap in gaps):  # a line end is the value's

@@ -112,7 +112,7 @@ class TaggedCall(CallArguments):
             return False
         self._events += map(Dropped, reading.dropped)
         if reading.json is None:
-            self._events.append(Damaged(self._head.name, reading.cut))
+            self._events.append(Damaged(self._head.name, reading.cut, reading.why))
         else:
             self._events.append(Whole([reading.json]))
         self.over = True
