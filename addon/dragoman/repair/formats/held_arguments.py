@@ -21,6 +21,7 @@ MAX_AFTER = 4096
 """Characters after a call, or after the place at which its JSON is broken, in which its end is
 looked for."""
 _NOT_BLANK = re.compile(r"\S")
+_GOES_ON = tuple("\"'),;]}")
 
 
 class HeldText:
@@ -110,11 +111,11 @@ class CallEnds:
 
 
 def _may_follow(text: str) -> bool:
-    """Whether this is a text after a call, and not more of it: it begins with a word, and closes
-    nothing that it did not open."""
+    """Whether this is a text after a call, and not more of it: it begins with no mark that ends
+    something, and closes nothing that it did not open."""
     closes = any(text.count(end) > text.count(begin) for begin, end in ("{}", "[]"))
-    begins = text[:1].isspace() or text[:1].isalnum()
-    return begins and not (closes or text.partition("\n")[0].count('"') % 2)
+    goes_on = text[:1] in _GOES_ON or text.partition("\n")[0].count('"') % 2 == 1
+    return not (goes_on or closes)
 
 
 class HeldArguments(CallArguments):
