@@ -16,7 +16,7 @@ import pytest
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.events import Damaged, Dropped, Header, ParseEvent, Text, Whole
+from dragoman.repair.events import Damaged, Drop, Dropped, Header, ParseEvent, Text, Whole
 from dragoman.repair.formats import NAMES, FormatChoice
 from dragoman.repair.formats.kimi_k2 import KIMI_K2
 from dragoman.repair.formats.marker_set import marker_set
@@ -118,7 +118,7 @@ class ToyParser:
                 value = json.dumps({self._key: self._value}, separators=(",", ":"))
                 self._events.append(Whole([value]) if marker else Damaged("toy", cut=True))
             else:
-                self._events.append(Dropped("marks of thoughts"))
+                self._events.append(Dropped(Drop.HEADER))
 
 
 TOY = LeakFormat(

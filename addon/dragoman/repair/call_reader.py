@@ -21,17 +21,18 @@ import enum
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ..notes import QUOTED
 from .call_namer import CallNamer
 from .call_rule import CallRule
 from .declared_tools import DeclaredTools
 from .events import (
     Call,
     Damaged,
+    Drop,
     Dropped,
     Header,
     NoHeader,
     ParseEvent,
+    Refusal,
     ScanEvent,
     SectionStart,
     Text,
@@ -39,11 +40,10 @@ from .events import (
 )
 from .formats.protocol import LeakFormat, LeakParser, MarkerMatch
 from .markdown import AFTER_LIMIT, MarkdownCode, Quotation
-from .scan_state import AFTER_ALL_CALLS, MAX_CALLS, OF_A_QUOTATION, TOO_MANY, ScanState
+from .scan_state import MAX_CALLS, OF_A_QUOTATION, ScanState
 
 CANDIDATE_LIMIT = 64 * 1024
 """Characters that are held to find out; a longer candidate is text."""
-TOO_LONG = "that is too long to be held"
 HELD_LIMIT = 1024 * 1024
 """Characters of a call that is held until it is whole; a longer one is text."""
 LINES_LIMIT = 1024
@@ -51,9 +51,6 @@ LINES_LIMIT = 1024
 later that is asked once its section is over."""
 MAX_WAITING = 64
 """Calls of one candidate that waits, as it may be quoted; one with more is."""
-ALONE = "alone"
-WITHOUT_HEADER = "without a header"
-LACKING = "without an argument that its tool requires"
 
 
 @dataclass(slots=True)
@@ -114,13 +111,15 @@ class Candidate:
         return self.until_end or (self.quotation is not None and self.quotation.in_line)
 
     @property
-    def why_text(self) -> str:
+    def why_text(self) -> Refusal:
         """Why it is text, if it is too long, or something else follows."""
         if self.alone:
-            return "that does not end its text"
+            return Refusal.NOT_LAST
         if self.lacks:
-            return LACKING
-        return WITHOUT_HEADER if self.odd else QUOTED if self.waits else "of no declared tool"
+            return Refusal.LACKING
+        if self.odd:
+            return Refusal.WITHOUT_HEADER
+        return Refusal.QUOTED if self.waits else Refusal.UNDECLARED
 
     @property
     def waits(self) -> bool:
@@ -158,7 +157,7 @@ class CallReader:
         it text: the frames of its text need not wait."""
         self.rest = ""
         """The text after the latest section."""
-        self.refusal = ""
+        self.refusal = Refusal.UNDECLARED
         """Why the candidate is text."""
         self._begins = 0
         """Where the marker is with which the section began; 0 where nothing is before it, or once
@@ -203,22 +202,23 @@ class CallReader:
             return Outcome.LEFT
         return Outcome.WAITS
 
-    def _why_refused(self, candidate: Candidate, parser: LeakParser) -> str:
-        """Why the candidate is text, as far as it has come; empty if it may be a call."""
+    def _why_refused(self, candidate: Candidate, parser: LeakParser) -> Refusal | None:
+        """Why the candidate is text, as far as it has come; None if it may be a call."""
         if candidate.quotation and candidate.size <= LINES_LIMIT:
             if self._quoted_by_lines(candidate, parser.unread, over=False):
-                return QUOTED
+                return Refusal.QUOTED
             if self.candidate is not candidate:
-                return self._why_refused(self.candidate, parser) if self.candidate else ""
+                return self._why_refused(self.candidate, parser) if self.candidate else None
         if parser.holds and self.namer.decided and not candidate.waits:
             self.held = candidate
-            return TOO_LONG if candidate.size > HELD_LIMIT or parser.too_long else ""
+            is_long = candidate.size > HELD_LIMIT or parser.too_long
+            return Refusal.TOO_LONG if is_long else None
         if candidate.size <= CANDIDATE_LIMIT:
-            return ""
+            return None
         # What follows is too far away to quote it.
         waited = candidate.quotation is not None and candidate.calls
         quoted = not waited or self.end_quotation(candidate, parser.unread, "", ended=True)
-        return candidate.why_text if quoted or candidate.until_end else ""
+        return candidate.why_text if quoted or candidate.until_end else None
 
     # What becomes of the candidate
 
@@ -362,8 +362,8 @@ class CallReader:
 
     # What the parser gives
 
-    def _read(self, event: ParseEvent) -> str:
-        """Take in an event.  Returns why the candidate is text, or nothing if it may be a
+    def _read(self, event: ParseEvent) -> Refusal | None:
+        """Take in an event.  Returns why the candidate is text, or None if it may be a
         call."""
         candidate = self.candidate
         no_call = isinstance(event, Text | NoHeader | Damaged)
@@ -371,39 +371,39 @@ class CallReader:
             return candidate.why_text
         if isinstance(event, Header):
             if self._state.counts.calls >= MAX_CALLS:
-                return AFTER_ALL_CALLS
+                return Refusal.AFTER_ALL
             if candidate is not None and candidate.calls >= MAX_WAITING:
-                return QUOTED
+                return Refusal.QUOTED
             if event.odd:
                 if candidate is None or not self._rule.quoted_last:
-                    return WITHOUT_HEADER
+                    return Refusal.WITHOUT_HEADER
                 candidate.odd = event.last
             if candidate is not None and candidate.lacks:
                 candidate.lacks = ""
                 rest = candidate.split_whole()
                 self.commit()
                 self.candidate = rest
-            return "" if self.namer.takes(event) else "of no declared tool"
+            return None if self.namer.takes(event) else Refusal.UNDECLARED
         if isinstance(event, Whole):
-            return "" if self._read_call(event) else "of no declared tool"
+            return None if self._read_call(event) else Refusal.UNDECLARED
         if isinstance(event, NoHeader):
-            return WITHOUT_HEADER
+            return Refusal.WITHOUT_HEADER
         if isinstance(event, Damaged):
             self.damaged = event
-            return "damaged"
+            return Refusal.DAMAGED
         if self._is_in_vain(event):
             if self._format not in self._state.formats:
-                return TOO_MANY
+                return Refusal.TOO_MANY
             if candidate is not None and candidate.named:
-                return QUOTED
+                return Refusal.QUOTED
             if not (self._rule.strays or self._format in self._state.called_in):
-                return ALONE
+                return Refusal.ALONE
             if self._begins and self._rule.quoted_last:
                 self._add(SectionStart(self._begins))
             self._begins = 0
         if isinstance(event, Text):  # inside a section, before, between or after its calls
             if candidate is not None and candidate.lacks and event.text.strip():
-                return LACKING
+                return Refusal.LACKING
             trailing = self._state.called or (candidate is not None and candidate.calls > 0)
             if candidate is not None and not candidate.waits:
                 self.commit()
@@ -413,7 +413,7 @@ class CallReader:
             if self._format is not None:
                 self._state.add_in_vain(self._format)
             self._add(event)
-        return ""
+        return None
 
     def _is_in_vain(self, event: ParseEvent) -> bool:
         """Whether this belongs to a section without any call."""
@@ -421,7 +421,7 @@ class CallReader:
             return False
         if isinstance(event, Text):
             return bool(event.text.strip())
-        stray = isinstance(event, Dropped) and event.what.startswith("stray")
+        stray = isinstance(event, Dropped) and event.kind is Drop.STRAY
         return stray or self.parser.over
 
     def _read_call(self, whole: Whole) -> bool:

@@ -6,8 +6,11 @@ changes.  They are not frozen, as a frozen record takes three times as long to m
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, replace
 from typing import Literal
+
+from ..notes import QUOTED
 
 
 @dataclass(slots=True)
@@ -99,11 +102,46 @@ class Call:
         return "".join(self.pieces)
 
 
+class Drop(enum.Enum):
+    """What is taken out of a text, in the words of its note."""
+
+    STRAY = "stray"
+    """A marker without its call."""
+    CHANNEL = "channel marker"
+    HALF = "unfinished"
+    """Of a marker or a call, at the end of a text."""
+    SECTION = "empty section"
+    CALL = "call without header and arguments"
+    HEADER = "header of a message"
+    REPEATED = "repeated header"
+    VALUE = "a second value of an argument"
+    BLANKS = "white space"
+
+
 @dataclass(slots=True)
 class Dropped:
-    """A part of the input that is in no other event: a stray marker, white space."""
+    """A part of the input that is in no other event."""
 
-    what: str
+    kind: Drop
+    what: str = ""
+    """Which, or where it was."""
+
+
+class Refusal(enum.Enum):
+    """Why what looks like a call is text, in the words of its note."""
+
+    QUOTED = QUOTED
+    ALONE = "alone"
+    WITHOUT_HEADER = "without a header"
+    UNDECLARED = "of no declared tool"
+    LACKING = "without an argument that its tool requires"
+    NOT_LAST = "that does not end its text"
+    NOT_MEANT = "where no call is meant"
+    OF_TEXT = "of a call that is text"
+    DAMAGED = ""
+    TOO_LONG = "that is too long to be held"
+    TOO_MANY = "after too many without a call"
+    AFTER_ALL = "after as many calls as a reply may have"
 
 
 @dataclass(slots=True)
@@ -111,7 +149,7 @@ class LeftAsText:
     """A marker stays in the text, which is another event."""
 
     what: str
-    why: str
+    why: Refusal
 
 
 @dataclass(slots=True)

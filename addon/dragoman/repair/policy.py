@@ -45,6 +45,6 @@ class Policy:
 def note_piece(evidence: Evidence, piece: Dropped | LeftAsText) -> None:
     """Record what was taken out of a text, and what was left in it that looks like markup."""
     if isinstance(piece, LeftAsText):
-        evidence.note(LEFT, f"{piece.what} {piece.why}")
+        evidence.note(LEFT, f"{piece.what} {piece.why.value}".rstrip())
     else:
-        evidence.note("dropped", piece.what)
+        evidence.note("dropped", f"{piece.kind.value} {piece.what}".rstrip())

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from .events import LeftAsText, ScanEvent, Text, joined
+from .events import LeftAsText, Refusal, ScanEvent, Text, joined
 from .formats.active import ActiveFormats
 from .formats.protocol import LeakFormat, MarkerMatch
 from .markdown import MarkdownCode
@@ -24,8 +24,6 @@ MAX_LIKENESSES = 4096
 """Beginnings of a format's markers that are those of none (``<| ``), which cost less."""
 MAX_CALLS = 256
 """Calls of one reply, after which all markers are text: no client could run more at once."""
-TOO_MANY = "after too many without a call"
-AFTER_ALL_CALLS = "after as many calls as a reply may have"
 
 
 @dataclass(slots=True)
@@ -98,7 +96,7 @@ class ScanState:
         for each in given_up:
             if each not in self.counts.given_up:
                 self.counts.given_up.append(each)
-                self.add(LeftAsText(f"marker of {each.name}", TOO_MANY))
+                self.add(LeftAsText(f"marker of {each.name}", Refusal.TOO_MANY))
 
     def read(self, text: str, calls: int = 0) -> None:
         """`text` is text for certain; so many characters of it are whole calls."""

@@ -22,15 +22,14 @@ from __future__ import annotations
 
 from copy import copy
 
-from ..notes import QUOTED
-from .call_reader import CANDIDATE_LIMIT, HELD_LIMIT, TOO_LONG, CallReader, Candidate, Outcome
+from .call_reader import CANDIDATE_LIMIT, HELD_LIMIT, CallReader, Candidate, Outcome
 from .call_rule import Rules
 from .declared_tools import DeclaredTools
-from .events import Dropped, LeftAsText, ScanEvent
+from .events import Drop, Dropped, LeftAsText, Refusal, ScanEvent
 from .formats.active import ActiveFormats
 from .formats.json_alone import JSON_ALONE
 from .formats.protocol import MarkerMatch
-from .scan_state import AFTER_ALL_CALLS, ReplyCounts, ScanState
+from .scan_state import ReplyCounts, ScanState
 from .text_reader import TextReader
 
 _SEEN_AFTER = 256
@@ -195,13 +194,13 @@ class Scanner:
         if calls.candidate is not None or calls.parser is not None:
             calls.forget()
             text.buffer = ""
-            self._state.add(Dropped("unfinished call"))
+            self._state.add(Dropped(Drop.HALF, "call"))
         marker, half = formats.find(text.buffer), formats.unfinished(text.buffer)
         certain = marker.start if marker else len(text.buffer) - (half if half > 2 else 0)
         text.release(0 if self._state.called else certain)
         if text.buffer:
             text.buffer = ""
-            self._state.add(Dropped("unfinished marker"))
+            self._state.add(Dropped(Drop.HALF, "marker"))
         return self._state.take()
 
     # Transitions
@@ -243,7 +242,7 @@ class Scanner:
         if header:
             self._state.before = ""  # one header serves one call
 
-    def _refuse(self, candidate: Candidate, why: str) -> None:
+    def _refuse(self, candidate: Candidate, why: Refusal) -> None:
         """The candidate is text, up to what has not been read yet."""
         calls, text = self._calls, self._text
         rest = calls.parser.rest if calls.parser else text.buffer
@@ -257,10 +256,11 @@ class Scanner:
             self._state.code.end_header(code)
         text.after_named = candidate.named
         if calls.damaged is not None:
-            why = ", cut off" if calls.damaged.cut else ""
-            why = f": {calls.damaged.why}" if calls.damaged.why else why
-            self._state.add(LeftAsText("damaged call", f"of {calls.damaged.name}{why}"))
-        elif why is TOO_LONG:
+            why_damaged = ", cut off" if calls.damaged.cut else ""
+            why_damaged = f": {calls.damaged.why}" if calls.damaged.why else why_damaged
+            what = f"damaged call of {calls.damaged.name}{why_damaged}"
+            self._state.add(LeftAsText(what, Refusal.DAMAGED))
+        elif why is Refusal.TOO_LONG:
             self._state.add(LeftAsText("call", why))
         elif candidate.alone:
             if candidate.calls or candidate.size > CANDIDATE_LIMIT:
@@ -270,7 +270,7 @@ class Scanner:
                 if marker.end > size:
                     break
                 self._state.add(LeftAsText(marker.name, why))
-        if why in (TOO_LONG, AFTER_ALL_CALLS):
+        if why in (Refusal.TOO_LONG, Refusal.AFTER_ALL):
             self._state.give_up_all()
         if candidate.waits:
             text.quoted += size
@@ -294,7 +294,7 @@ class Scanner:
         while (candidate := calls.candidate) is not None and candidate.is_quotation:
             rest = calls.parser.unread if calls.parser else self._text.buffer
             if calls.end_quotation(candidate, rest, rest, ended=True):
-                self._refuse(candidate, QUOTED)
+                self._refuse(candidate, Refusal.QUOTED)
             self._run()
         while (candidate := calls.candidate) is not None and candidate.until_end:
             if whole and calls.parser is not None and calls.parser.whole:

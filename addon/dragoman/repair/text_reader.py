@@ -16,16 +16,15 @@ from __future__ import annotations
 import re
 from copy import copy
 
-from ..notes import QUOTED
-from .call_reader import ALONE, CANDIDATE_LIMIT, Candidate
+from .call_reader import CANDIDATE_LIMIT, Candidate
 from .call_rule import CallRule, Rules
 from .declared_tools import DeclaredTools
-from .events import Dropped, LeftAsText, Text
+from .events import Drop, Dropped, LeftAsText, Refusal, Text
 from .formats import lone_at_end
 from .formats.json_alone import JSON_ALONE
 from .formats.protocol import LeakFormat, MarkerMatch
 from .markdown import AFTER_LIMIT, Quotation
-from .scan_state import AFTER_ALL_CALLS, MAX_CALLS, ScanState
+from .scan_state import MAX_CALLS, ScanState
 
 BLANK_LIMIT = 4096
 """Characters of white space after a call that are held, as formatting unless text follows."""
@@ -103,13 +102,13 @@ class TextReader:
             quoted = self._state.begin_is_text or (quotation and quotation.quotes_line)
             quoted = quoted or (code.names and not after_call)
             if quoted or self._why_text(marker, rule, is_open=code.is_open()):
-                self._leave(marker, QUOTED)
+                self._leave(marker, Refusal.QUOTED)
             else:
-                self._drop(marker, rule, "stray")
+                self._drop(marker, rule, Drop.STRAY)
         after_call = self._state.called and self.fresh
         if after_call and self.buffer and not self.buffer.strip():
             self.buffer = ""
-            self._state.add(Dropped("white space after calls"))
+            self._state.add(Dropped(Drop.BLANKS, "after calls"))
         self.release(len(self.buffer))
 
     # Where the next section begins
@@ -150,7 +149,7 @@ class TextReader:
             if quoted is None:
                 return None
             if quoted:
-                self._leave(marker, QUOTED)
+                self._leave(marker, Refusal.QUOTED)
                 continue
             names = code.names or (self.after_named and not marker.start)
             named = self._named_until(marker) if names and not after_call else 0
@@ -165,7 +164,7 @@ class TextReader:
                 candidate = self._candidate(marker, rule, quotation, is_open=is_open)
                 candidate.named = named > 0
                 return marker, header, candidate
-            dropped = self._drop(marker, rule, "channel marker" if marker.kind else "stray")
+            dropped = self._drop(marker, rule, Drop.CHANNEL if marker.kind else Drop.STRAY)
             if marker.kind and dropped:
                 self.channel = marker
         return None
@@ -198,11 +197,11 @@ class TextReader:
             at = found.end()
         if at:
             self.buffer = buffer[at:]
-            self._state.add(Dropped("stray tag after a call"))
+            self._state.add(Dropped(Drop.STRAY, "tag after a call"))
         half = _REST_SO_FAR.match(buffer, at)
         if half and self.ended and half[0].lstrip()[1:2] in ("/", "｜"):
             self.buffer = ""
-            self._state.add(Dropped("unfinished marker"))
+            self._state.add(Dropped(Drop.HALF, "marker"))
         return half is not None and not self.ended
 
     def _candidate(
@@ -235,19 +234,19 @@ class TextReader:
             return len(run) <= BLANK_LIMIT
         return any(each.may_be_header(run, self._tools) for each in self._stripped)
 
-    def _why_text(self, marker: MarkerMatch, rule: CallRule, *, is_open: bool) -> str:
+    def _why_text(self, marker: MarkerMatch, rule: CallRule, *, is_open: bool) -> Refusal | None:
         """Why a marker, before which there is nothing but white space or its header, is text,
-        whatever follows; empty if it may be real."""
+        whatever follows; None if it may be real."""
         if rule.calls == "none":
-            return "where no call is meant"
+            return Refusal.NOT_MEANT
         if self._state.counts.calls >= MAX_CALLS:
-            return AFTER_ALL_CALLS
+            return Refusal.AFTER_ALL
         if is_open:
             may_be_last = rule.quoted_last and marker.opens_call and self.quoted < MAX_QUOTED
-            return "" if may_be_last else QUOTED
+            return None if may_be_last else Refusal.QUOTED
         if marker.format in self._state.begin_is_text and not marker.is_opener:
-            return "of a call that is text"
-        return ""
+            return Refusal.OF_TEXT
+        return None
 
     def _named_until(self, marker: MarkerMatch) -> int | None:
         """Where the markers that are named with this one end in the buffer, if what follows them
@@ -287,10 +286,10 @@ class TextReader:
         """The markers from this one on, up to this place in the buffer, are text."""
         while marker is not None and marker.end <= end:
             end -= marker.end
-            self._leave(marker, QUOTED)
+            self._leave(marker, Refusal.QUOTED)
             marker = self._state.formats.find(self.buffer) if end else None
 
-    def _leave(self, marker: MarkerMatch, why: str) -> None:
+    def _leave(self, marker: MarkerMatch, why: Refusal) -> None:
         """The marker is text."""
         self._state.add_in_vain(marker.format)
         if marker.alone:
@@ -301,19 +300,19 @@ class TextReader:
         self.release(marker.end)
         self.after_named = names
         self._state.add(LeftAsText(marker.name, why))
-        if why is AFTER_ALL_CALLS:
+        if why is Refusal.AFTER_ALL:
             self._state.give_up_all()
         if marker.opens_call or marker.within_call:
             self._state.begin_is_text.add(marker.format)
 
-    def _drop(self, marker: MarkerMatch, rule: CallRule, what: str) -> bool:
+    def _drop(self, marker: MarkerMatch, rule: CallRule, kind: Drop) -> bool:
         """Whether a marker that begins no call is taken out; else it is text."""
         if marker.within_call or not self._takes_out(marker.format, rule):
-            self._leave(marker, ALONE)
+            self._leave(marker, Refusal.ALONE)
             return False
         self._state.add_in_vain(marker.format)
         self.buffer = self.buffer[marker.end :]
-        self._state.add(Dropped(f"{what} {marker.name}"))
+        self._state.add(Dropped(kind, marker.name))
         self.fresh |= marker.kind is None
         return True
 

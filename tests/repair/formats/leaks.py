@@ -61,7 +61,8 @@ def at_any_cut(leak: LeakFormat, text: str, rule: str = "declared") -> str:
 
 def dropped(leak: LeakFormat, text: str) -> list[str]:
     """What was taken out of a text."""
-    return [event.what for event in scan(leak, [text]) if isinstance(event, Dropped)]
+    dropped = (event for event in scan(leak, [text]) if isinstance(event, Dropped))
+    return [f"{event.kind.value} {event.what}".rstrip() for event in dropped]
 
 
 def client(leak: LeakFormat, texts: list[str], key: str = "content") -> Read:

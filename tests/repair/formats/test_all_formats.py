@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.repair.events import Call, LeftAsText, ScanEvent
+from dragoman.repair.events import Call, LeftAsText, Refusal, ScanEvent
 from dragoman.repair.formats import AUTO, NAMES
 from tests.repair.formats.turns import DECLARED, gist, scanned, streamed
 from tests.repair.streams import scanner_of
@@ -192,7 +192,8 @@ def test_an_opener_that_is_known_by_what_follows_is_recorded_where_it_is_text(te
     scanner = scanner_of(DECLARED, "declared", ALL)
     events = scanner.feed(text) + scanner.close()
     assert gist(events) == text
-    assert [event.why for event in events if isinstance(event, LeftAsText)] == ["without a header"]
+    left = [event.why for event in events if isinstance(event, LeftAsText)]
+    assert left == [Refusal.WITHOUT_HEADER]
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -235,7 +235,7 @@ def test_the_brackets_and_values_of_a_call_have_a_bound(
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     events = events_of(pieces, formats("lfm2"))
     left = [each for each in events if isinstance(each, LeftAsText)]
-    assert [why in f"{each.what} {each.why}" for each in left] == [True] * bool(why)
+    assert [why in f"{each.what} {each.why.value}" for each in left] == [True] * bool(why)
     assert any(isinstance(each, Call) for each in events) == (not why)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dragoman.repair.call_reader import CANDIDATE_LIMIT, HELD_LIMIT
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.events import Call, Dropped, LeftAsText
+from dragoman.repair.events import Call, Dropped, LeftAsText, Refusal
 from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.formats.glm import GLM
 from dragoman.repair.formats.invoke import DSML, MINIMAX_M2
@@ -90,7 +90,8 @@ def test_any_cutting_reads_the_same_and_no_text_is_lost(
     for event in events:
         if isinstance(event, Call):
             json.loads(event.arguments)
-    taken = [event.what for event in events if isinstance(event, Dropped)]
+    dropped = [event for event in events if isinstance(event, Dropped)]
+    taken = [f"{event.kind.value} {event.what}".rstrip() for event in dropped]
     if not any("value" in what or "text" in what or "marker" in what for what in taken):
         assert out.count("word") == text.count("word")
 
@@ -112,7 +113,7 @@ def test_a_call_is_held_up_to_a_limit_and_its_text_need_not_wait(leak: LeakForma
     assert gist(events) == text + "x"
     quoted = f"{OPENED[leak]}ls"  # by the rest of the value
     assert gist(scanner.feed(quoted) + scanner.close()) == quoted
-    assert any("too long" in event.why for event in events if isinstance(event, LeftAsText))
+    assert Refusal.TOO_LONG in [event.why for event in events if isinstance(event, LeftAsText)]
 
 
 @pytest.mark.parametrize("leak", PIECES, ids=lambda leak: leak.name)

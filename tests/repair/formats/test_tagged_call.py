@@ -394,7 +394,7 @@ def test_a_call_leaves_at_its_end_however_many_its_value_quotes(name: str) -> No
 def test_a_damaged_call_is_recorded_as_one() -> None:
     text = f"<tool_call><function=bash><parameter=command>a</parameter>b<parameter=x>{TAIL}"
     left = [event for event in events(text) if isinstance(event, LeftAsText)]
-    assert ("damaged call", "of bash") in [(event.what, event.why) for event in left]
+    assert "damaged call of bash" in [event.what for event in left]
 
 
 def test_the_text_of_a_call_is_read_by_one_function() -> None:

@@ -9,7 +9,7 @@ from ..events import Header
 from .bracketed_values import BracketedArguments
 from .held_arguments import CallEnds
 from .json_calls import tag_at
-from .marker_set import HeaderPattern
+from .marker_set import HeaderPattern, Missing
 from .protocol import CallArguments, LeakParser, MarkerMatch
 
 
@@ -43,9 +43,9 @@ class BracketedParser(LeakParser):
             self._at = closer[1]
             return True
         found = self.next_header.header_at(self._buffer, self._at)
-        if not isinstance(found, bool):
+        if not isinstance(found, Missing):
             return self._begin(found)
-        return not (found or closer) and self._leave(self._at)
+        return found is Missing.NONE and not closer and self._leave(self._at)
 
     def _is_half_marker(self, rest: str) -> bool:
         return bool(rest) and tag_at(self._buffer, self._at, self._closers) is not None

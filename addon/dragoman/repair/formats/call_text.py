@@ -30,6 +30,7 @@ from itertools import takewhile
 from ...wire.json_codec import loads
 from ...wire.json_progress import JsonProgress
 from ..declared_tools import DeclaredTools
+from ..events import Drop, Dropped
 from ..schema import is_open, properties, required
 from .argument_values import (
     Argument,
@@ -79,7 +80,7 @@ class Reading:
     """The arguments; None: it is damaged."""
     cut: bool = False
     """Whether it has ended within the call."""
-    dropped: tuple[str, ...] = ()
+    dropped: tuple[Dropped, ...] = ()
     """What was left out."""
     why: str = ""
     """The rule by which it is damaged."""
@@ -130,7 +131,7 @@ class CallText:
         """Whether a tag of one of its arguments is missing, or part of it."""
         self._closed = False
         """Whether it has its own closing tag."""
-        self._dropped: list[str] = []
+        self._dropped: list[Dropped] = []
         self._why = ""
         """See `Reading`."""
         self.waits = False
@@ -253,7 +254,7 @@ class CallText:
     def _read_value(self, opener: Tag, closer: Tag | None = None) -> None:
         """Read the value after its opening tag; `closer` ends it, if that is known."""
         if self._lone_end:
-            self._dropped.append(f"stray {TagKind.ARGUMENT_END.value}")
+            self._dropped.append(Dropped(Drop.STRAY, TagKind.ARGUMENT_END.value))
         self._lone_end, self._meant = False, True
         self._opener = opener
         end = closer or self._end_of(opener)
@@ -382,7 +383,7 @@ class CallText:
         if lacks or not (closes and self._whole and self._meant):
             raise _NoEndError
         if half:
-            self._dropped.append("unfinished marker")
+            self._dropped.append(Dropped(Drop.HALF, "marker"))
         self._at = len(self.text)
 
     def _damaged(self) -> Reading | None:
@@ -425,7 +426,7 @@ class CallText:
             values = [replace(each, opened=True, closed=True) for each in values]
         json, twice = arguments_json(values, schema, table)
         if twice:
-            self._dropped.append("a second value of an argument")
+            self._dropped.append(Dropped(Drop.VALUE))
         return None if twice and doubtful else json
 
 

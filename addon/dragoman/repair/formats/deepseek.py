@@ -16,7 +16,7 @@ import re
 from ..events import Header
 from .held_arguments import CallEnds
 from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, HeaderPattern, begun, marker_set
+from .marker_set import HEADER_LIMIT, HeaderPattern, Missing, begun, marker_set
 from .protocol import WORD, LeakFormat, LeakParser
 
 _WORDS = ("tool calls begin", "tool calls end", "tool call begin", "tool call end", "tool sep")
@@ -74,8 +74,8 @@ class DeepSeekParser(LeakParser):
 
     def _read_after(self) -> bool:
         found = _NEXT.header_at(self._buffer, self._at)
-        if isinstance(found, bool) or (found["fence"] and not self._fenced):
-            return found is not True and self._leave(self._at)
+        if isinstance(found, Missing) or (found["fence"] and not self._fenced):
+            return found is not Missing.YET and self._leave(self._at)
         if found["over"]:
             return self._leave(found.end())
         self._at = found.end()

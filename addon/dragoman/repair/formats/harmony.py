@@ -22,11 +22,11 @@ from __future__ import annotations
 import re
 
 from ..declared_tools import DeclaredTools
-from ..events import Dropped, Header
+from ..events import Drop, Dropped, Header
 from .held_arguments import CallEnds
 from .invoke import HEADER_SO_FAR
 from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, HeaderPattern, begun, marker_set
+from .marker_set import HEADER_LIMIT, HeaderPattern, Missing, begun, marker_set
 from .protocol import WORD, LeakFormat, LeakParser, MarkerMatch
 
 _BEGIN = ("<|start|>", "<|channel|>")
@@ -145,7 +145,7 @@ class HarmonyParser(LeakParser):
         """A header that repeats that of the call before it; some models do nothing else until
         their limit, so only the first of them counts."""
         if not self._repeats:
-            self._events.append(Dropped("repeated header"))
+            self._events.append(Dropped(Drop.REPEATED))
         self._repeats = True
         self._at = end
         self._in_head = False
@@ -163,7 +163,7 @@ class HarmonyParser(LeakParser):
             if first is not None and first[0] == "{":
                 header = Header(None, "", form="no recipient", doubtful=True)
                 return self._begin_call(header, end.end())
-        self._events.append(Dropped("header of a message"))
+        self._events.append(Dropped(Drop.HEADER))
         self._in_head = False
         if found["channel"] != "analysis":
             return self._leave(end.end())
@@ -188,10 +188,11 @@ class HarmonyParser(LeakParser):
         if not self._called:
             return self._leave(self._at)
         follows = _NEXT.header_at(self._buffer, self._at)
-        if isinstance(follows, bool):
-            if follows and self._ended and _HALF_HEADER.match(self._buffer, self._at):
+        if isinstance(follows, Missing):
+            may_come = follows is Missing.YET
+            if may_come and self._ended and _HALF_HEADER.match(self._buffer, self._at):
                 self._drop_header(len(self._buffer))
-            return (self._ended or not follows) and self._leave(self._at)
+            return (self._ended or not may_come) and self._leave(self._at)
         begin = follows[0].lstrip()
         self._at, self._searched = follows.end() - len(begin), len(begin)
         self._before = "<|channel|>" if begin == _WORDS else ""

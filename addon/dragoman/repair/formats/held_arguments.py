@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 from ..events import Damaged, Whole
-from .marker_set import HeaderPattern, MarkerPattern
+from .marker_set import HeaderPattern, MarkerPattern, Missing
 from .protocol import CallArguments
 
 MAX_PIECES = 1000
@@ -75,8 +75,10 @@ class CallEnds:
         depends on text to come.  `ended`: no more comes."""
         if self.next_header is not None:
             follows = self.next_header.header_at(text, at)
-            if not isinstance(follows, bool) or (follows and not ended):
-                return None if isinstance(follows, bool) else True
+            if not isinstance(follows, Missing):
+                return True
+            if follows is Missing.YET and not ended:
+                return None
         at = self._after_bracket(text, at)
         if self.is_last(text, at):
             return True if ended else None

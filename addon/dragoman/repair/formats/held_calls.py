@@ -21,7 +21,7 @@ from collections.abc import Callable
 from functools import partial
 
 from ..declared_tools import DeclaredTools
-from ..events import Damaged, Dropped, Header, NoHeader
+from ..events import Damaged, Drop, Dropped, Header, NoHeader
 from ..schema import properties
 from .call_text import CallHead
 from .marker_set import HEADER_LIMIT
@@ -103,7 +103,7 @@ class HeldCalls(LeakParser):
         else:
             if not self._calls:
                 text = bool(self.rest.strip())
-                self._events.append(NoHeader() if text else Dropped("empty section"))
+                self._events.append(NoHeader() if text else Dropped(Drop.SECTION))
             elif self._table.closing.match(self.rest):
                 self._drop_rest()
             self._is_over = True
@@ -153,14 +153,14 @@ class HeldCalls(LeakParser):
             self._read = type(self)._read_end
             self._is_over = not (self._calls and self._in_section)
             if not self._calls:
-                self._events.append(Dropped("empty section"))
+                self._events.append(Dropped(Drop.SECTION))
         elif tag.kind in (TagKind.OTHER, TagKind.OTHER_END) and self._calls:
             self._read = type(self)._read_end
         elif tag.kind is TagKind.SECTION and self._calls:
             self._is_over = True
         elif tag.kind is TagKind.SECTION or (self._calls and ends_call):
             self._at = tag.end
-            self._events.append(Dropped(f"stray {tag.kind.value}"))
+            self._events.append(Dropped(Drop.STRAY, tag.kind.value))
         else:
             self._text_follows()
 
@@ -170,7 +170,7 @@ class HeldCalls(LeakParser):
     def _on_tag_at_end(self, tag: Tag) -> None:
         if tag.kind is TagKind.OTHER_END:
             self._at = tag.end
-            self._events.append(Dropped("channel marker after a section"))
+            self._events.append(Dropped(Drop.CHANNEL, "after a section"))
         else:
             self._is_over = True
 

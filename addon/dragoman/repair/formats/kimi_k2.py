@@ -22,7 +22,7 @@ from __future__ import annotations
 import re
 
 from ..declared_tools import DeclaredTools
-from ..events import Dropped, Header, NoHeader
+from ..events import Drop, Dropped, Header, NoHeader
 from .held_arguments import CallEnds
 from .json_arguments import JsonArguments
 from .kimi_k2_names import header_at_end, header_of, is_odd, may_be_header, word_of
@@ -91,7 +91,7 @@ class KimiParser(LeakParser):
             return
         if self._in_head:
             self._in_head = False
-            self._events.append(Dropped(f"stray {_CALL_BEGIN}"))
+            self._events.append(Dropped(Drop.STRAY, _CALL_BEGIN))
         half = _MARKER_SET.unfinished(self.rest) if self._calls else 0
         self._give_until(len(self._buffer) - (half if half > 1 else 0))
         self._drop_rest()
@@ -100,7 +100,7 @@ class KimiParser(LeakParser):
     def _end_section(self) -> None:
         self._is_over = True
         if not self._calls:
-            self._events.append(Dropped("empty section"))
+            self._events.append(Dropped(Drop.SECTION))
 
     # A section
 
@@ -126,7 +126,7 @@ class KimiParser(LeakParser):
         elif what == _SECTION_END:
             self._end_section()
         else:
-            self._events.append(Dropped(f"stray {what}"))
+            self._events.append(Dropped(Drop.STRAY, what))
         return True
 
     def _read_arguments_begin(self, at: int, end: int) -> bool:
@@ -144,7 +144,7 @@ class KimiParser(LeakParser):
                 return False
             if not begins:
                 self._at = at
-                self._events.append(Dropped(f"stray {_ARGUMENTS_BEGIN}"))
+                self._events.append(Dropped(Drop.STRAY, _ARGUMENTS_BEGIN))
                 return True
         return self._begin_call(word_of(header) or "", at)
 
@@ -166,7 +166,7 @@ class KimiParser(LeakParser):
         if run.strip() or self._has_text:
             self._has_text = self._give_text(end) or self._has_text
         elif run:
-            self._events.append(Dropped("white space between markers"))
+            self._events.append(Dropped(Drop.BLANKS, "between markers"))
             self._at = end
         return bool(run)
 
@@ -196,7 +196,7 @@ class KimiParser(LeakParser):
             header = header_of(word, self._tools, arguments=False)
             self._give_call(header)
         else:
-            self._events.append(Dropped("call without header and arguments"))
+            self._events.append(Dropped(Drop.CALL))
         self._leave_call()
         return True
 

@@ -6,6 +6,7 @@ description `spelled` makes the one, and `so_far` the other.
 
 from __future__ import annotations
 
+import enum
 import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
@@ -18,6 +19,14 @@ BLANKS = r"\s{0,64}+"
 TAG_LIMIT = 1200
 """Characters of one tag: four attributes with values of 200, and blanks around all; a longer
 tag is text."""
+
+
+class Missing(enum.Enum):
+    """That there is no header."""
+
+    NONE = enum.auto()
+    YET = enum.auto()
+    """It may come with more text."""
 
 
 class HeaderPattern:
@@ -36,12 +45,13 @@ class HeaderPattern:
         self._match = re.compile(expression).match
         self.may_begin = re.compile(begun).fullmatch
 
-    def header_at(self, text: str, at: int) -> re.Match[str] | bool:
-        """The header at this position; if there is none, whether it may come with more text."""
+    def header_at(self, text: str, at: int) -> re.Match[str] | Missing:
+        """The header at this position."""
         found = self._match(text, at)
         if found is not None:
-            return found.end() - at <= HEADER_LIMIT and found
-        return len(text) - at <= HEADER_LIMIT and self.may_begin(text, at) is not None
+            return found if found.end() - at <= HEADER_LIMIT else Missing.NONE
+        comes = len(text) - at <= HEADER_LIMIT and self.may_begin(text, at) is not None
+        return Missing.YET if comes else Missing.NONE
 
 
 class MarkerPattern:

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ..declared_tools import DeclaredTools
-from ..events import Damaged, Dropped, Header, NoHeader, ParseEvent, Text, Whole
-from .marker_set import HeaderPattern, MarkerPattern
+from ..events import Damaged, Drop, Dropped, Header, NoHeader, ParseEvent, Text, Whole
+from .marker_set import HeaderPattern, MarkerPattern, Missing
 
 WORD = r"[A-Za-z0-9_.:/()@-]{1,128}"
 """The name of a tool in a header."""
@@ -212,7 +212,9 @@ class LeakParser:
     def _read_header(self) -> bool:
         """Read where a call begins; False if more text is needed."""
         found = self.header.header_at(self._buffer, self._at)
-        return not found and self._refuse() if isinstance(found, bool) else self._begin(found)
+        if not isinstance(found, Missing):
+            return self._begin(found)
+        return found is Missing.NONE and self._refuse()
 
     def _begin(self, found: re.Match[str]) -> bool:
         """A call begins with this header."""
@@ -325,7 +327,7 @@ class LeakParser:
 
     def _drop_rest(self) -> None:
         if self._at < len(self._buffer):
-            self._events.append(Dropped("unfinished marker"))
+            self._events.append(Dropped(Drop.HALF, "marker"))
             self._at = len(self._buffer)
 
     def _take_arguments(self, arguments: CallArguments) -> None:

@@ -9,7 +9,7 @@ so that the whole costs what its length costs.  More text never changes the answ
 from __future__ import annotations
 
 from ..declared_tools import DeclaredTools
-from ..events import Damaged, Dropped, Whole
+from ..events import Damaged, Whole
 from .call_text import CallHead, CallText
 from .protocol import CallArguments
 from .tags import Tag, TagKind, TagTable
@@ -110,7 +110,7 @@ class TaggedCall(CallArguments):
         self._may_end = call.waits
         if reading is None:
             return False
-        self._events += map(Dropped, reading.dropped)
+        self._events += reading.dropped
         if reading.json is None:
             self._events.append(Damaged(self._head.name, reading.cut, reading.why))
         else:
