@@ -168,7 +168,9 @@ class FlowMonitor:
 
     @staticmethod
     def _log(flow: http.HTTPFlow, record: FlowRecorder, facts: TurnFacts, line: str) -> None:
-        cause = [printable(flow.error.msg)] if flow.error and _broken(flow, facts) else []
+        error = flow.error.msg if flow.error else ""
+        told = _broken(flow, facts) or not error.startswith(_LEFT)
+        cause = [printable(error)] if error and told else []
         quiet = record.outcome.ending in ("answered", "unread") and record.evidence.empty
         if record.job == "bridge" or not quiet or cause:
             phrases = [line, *cause, *record.evidence.lines()]
