@@ -179,6 +179,8 @@ SHAPES = {
         BASH,
     ),
     # The last value has no end.
+    "no end": ("<function=bash>\n<parameter=command> ls\n<parameter=timeout> 5", BOTH),
+    "no end, one": ("<function=bash>\n<parameter=command>\nls\n", BASH),
 }
 
 
@@ -284,3 +286,22 @@ def test_the_end_of_an_element_around_a_call_is_text() -> None:
     text = f"So:\n<tools-called>\n<tool_call>{OBJECT}</tool_call>\n</tools-called>"
     for pieces in ([text], *cuts_of(text)):
         assert gist(events_of(pieces, ACTIVE, REQUEST)).endswith("]\n</tools-called>")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<function=bash>\n<parameter=timeout>\n5",
+        "<function=bash>\n<parameter=command> ls\n<parameter=timeout> soon",
+        "<function=bash>\n<parameter=command>\necho <parameter=x> >> a",
+    ],
+)
+def test_a_last_value_without_an_end_is_text_unless_it_is_certain(text: str) -> None:
+    for pieces in ([text], *cuts_of(text)):
+        assert gist(events_of(pieces, ACTIVE, REQUEST)) == text
+
+
+def test_at_a_limit_a_last_value_without_an_end_is_text() -> None:
+    for text, _ in (SHAPES["no end"], SHAPES["no end, one"]):
+        for pieces in ([text], *cuts_of(text)):
+            assert gist(events_of(pieces, ACTIVE, REQUEST, whole=False)) == text

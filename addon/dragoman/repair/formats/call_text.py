@@ -134,6 +134,9 @@ class CallText:
         self._dropped: list[Dropped] = []
         self._why = ""
         """See `Reading`."""
+        self.may_lack_end = False
+        """Whether the last value may, if the model has ended there."""
+        self._lacks_end = False
         self.waits = False
         """Whether any text to come may be read, and not only a tag."""
 
@@ -146,6 +149,8 @@ class CallText:
         except _NoEndError:
             return self._cut()
         json = self._json if self._json is not None else self._named()
+        if self._lacks_end and (json is None or self._head.tools.refuses(self._head.name, json)):
+            return self._cut()
         return Reading(self._at, json, dropped=tuple(self._dropped), why=self._why)
 
     def whole(self) -> str | None:
@@ -330,6 +335,9 @@ class CallText:
             may_end = closed and not settled and not self._head.in_section
             if len(self.text) - doubt.start <= DOUBT_LIMIT and (closing or may_end):
                 return doubt
+        if self.may_lack_end and last == opener.end and not self._missing:
+            self._lacks_end = True
+            return Tag(TagKind.CALL_END, len(self.text), len(self.text))
         raise _NoEndError
 
     def _is_next_argument(self, tag: Tag) -> bool:
@@ -402,6 +410,8 @@ class CallText:
     def _named(self) -> str | None:
         """The arguments as JSON, each with its name; None if that is not certain."""
         values, missing, schema = self._arguments, self._missing, self._schema
+        if self._lacks_end:
+            values = [replace(each, text=each.text.strip(" ")) for each in values]
         if len(missing) == 1 and not self._table.nested:
             lone = [(each, tag) for each in values for tag in lone_tags(each.tags)]
             ends = [pair for pair in lone if pair[1].kind is TagKind.ARGUMENT_END]

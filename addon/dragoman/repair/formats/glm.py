@@ -43,18 +43,18 @@ def _table(suffix: str = "") -> TagTable:
         rf"|\s*+{separator.whole}{so_far(follows)}"
         rf"|\s*+(?:(?<=\s)|{call})[\w.-]{{1,64}}+{so_far((key_end,))}|{so_far((call,))}))?",
     )
-    value_lost = f"(?!{so_far(_BLANKS, (value,))})"
+    value_lost = f"(?!{so_far(_BLANKS, (value, key_end))})"
     begin = ((key,), optional((key,)))
-    end = ((key_end,), _BLANKS, optional((key_end,), _BLANKS))
+    end = ((key_end,), optional(_BLANKS, (key_end,)))
     tags = (
-        Spelling((*begin, _NAME, _BLANKS, *end, (value,)), _ARGUMENT),
+        Spelling((*begin, _NAME, _BLANKS, *end, _BLANKS, (value,)), _ARGUMENT),
         Spelling((*begin, _NAME, _BLANKS, *end, value_lost), _ARGUMENT, mended=True, whole=False),
         Spelling(((key,), _NAME, _BLANKS, (value,)), _ARGUMENT, mended=True),
         Spelling((("<",), {value[1:]: TagKind.VALUE, call[1:]: TagKind.CALL})),
         Spelling((("</",), {value_end[2:]: _ARGUMENT, close[2:]: TagKind.CALL}), closes=True),
     )
     key_lost = (
-        Spelling((_NAME, _BLANKS, *end, (value,)), _ARGUMENT, mended=True),
+        Spelling((_NAME, _BLANKS, *end, _BLANKS, (value,)), _ARGUMENT, mended=True),
         Spelling((_NAME, _BLANKS, *end, value_lost), _ARGUMENT, mended=True, whole=False),
     )
     return TagTable(

@@ -58,6 +58,7 @@ TABLE = TagTable(
     header=_HEADER,
     several=True,
     trim=True,
+    may_lack_end=True,
     closer="</parameter>",
 )
 _CALL = (("<function", "<parameter"), r"\s{0,4}", ("=",))

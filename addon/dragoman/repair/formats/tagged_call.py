@@ -106,6 +106,7 @@ class TaggedCall(CallArguments):
     def _read(self, *, ended: bool = False, whole: bool = True) -> bool:
         """Read all of it; False if it has no end yet."""
         call = self._so_far(ended=ended, whole=whole)
+        call.may_lack_end = ended and whole and self._head.table.may_lack_end
         reading = call.read()
         self._may_end = call.waits
         if reading is None:

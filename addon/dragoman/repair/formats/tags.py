@@ -207,6 +207,8 @@ class TagTable:
     """What all tags of arguments hold, if nobody quotes the opening ones without the closing."""
     trim: bool = False
     """Whether a line end at each side of a value is formatting."""
+    may_lack_end: bool = False
+    """Whether hosts leave out all closing tags at the end of a turn."""
     cdata: bool = False
     """Whether a value may be ``<![CDATA[…]]>``."""
     typed: bool = False
