@@ -176,5 +176,5 @@ def test_a_call_that_lacks_an_argument_is_one_where_no_text_follows(after: str) 
 
 def test_the_rule_is_said_by_which_a_call_is_damaged() -> None:
     text = TAGS["qwen"][0].replace("¦", "ls</param>")
-    why = [each.why for each in events_of(text, 9) if isinstance(each, LeftAsText)]
-    assert "of bash: a value ends with another closing tag" in why
+    left = [each.what for each in events_of(text, 9) if isinstance(each, LeftAsText)]
+    assert "damaged call of bash: a value ends with another closing tag" in left
