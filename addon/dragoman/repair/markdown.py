@@ -7,11 +7,12 @@ text.  `MarkdownCode` follows one text, and tells at any place whether code is o
   ``>`` and list markers).  It is closed by a bare run of the same character, at least as long, in
   a line of its own, which is indented by at most three blanks, or as far as the fence.
 - A run that ends a line of text, with at most one word after it, or begins it behind four blanks,
-  could open a fence or be nothing: both readings are kept, and code is open if it is in either.
+  could open a fence or be nothing; a fence in a list item or a quotation may end with that, as
+  CommonMark has it, or go on.  Three readings are kept, and code is open if it is in any.
 - Inline code is any other run of backticks; it is closed by a run of the same length in
   its line, and ends with its line.
 
-The rules are CommonMark's, sections 4.4, 4.5, 5.1 and 6.1, but for what models get wrong: a
+The rules are CommonMark's, sections 4.4, 4.5, 5.1, 5.2 and 6.1, but for what models get wrong: a
 fence may be indented at will and may begin after a text; but no page that a model repeats may end
 its own quotation by that.  Of other ways to quote only what
 follows decides (`Quotation`), as models also leave a mark without its other half, and indent the
@@ -47,7 +48,15 @@ _MAX_INDENT = 3
 
 _QUOTED_LINE = re.compile(r" {0,3}>(?:[ \t\r]|\Z)")
 _INDENT = re.compile(r"[ \t]*")
-_LIST_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t]{1,4}(?=[^ \t])|[ \t])")
+_LIST_ITEM = re.compile(
+    r"[ \t]*(?:[-*+]|0*+(?:1(?=[.)])|(\d{1,9}))[.)])(?:[ \t]{1,4}(?=[^ \t])|[ \t]|\Z)"
+)
+"""The beginning of an item; its number if it is not 1, as one that is may follow a paragraph."""
+_NO_PARAGRAPH = re.compile(
+    r"[ \t]*+(?:#{1,6}(?:[ \t].*)?|([-*_])(?:[ \t]*+\1){2,}+[ \t]*+|=++[ \t]*+|-++[ \t]*+"
+    r"|`{3,}+[^`]*|~{3,}+.*|)\Z"
+)
+"""A line that no line continues: blank, a heading or the line under it, a rule, a fence."""
 _TAIL = 512
 """Characters before a place in which the opening mark of a quotation is looked for."""
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
@@ -96,6 +105,8 @@ class Fence:
     """Columns before it, after the last ``>``."""
     depth: int = 0
     """How many ``>`` are before it."""
+    margin: int = 0
+    """The column at which the text of its list item begins, after the last ``>``; 0 for none."""
     of_call: bool = False
     """Whether the header of a call opened it that is text: ``<``, with which tokens of the call
     begin, may follow the run that closes it."""
@@ -107,9 +118,23 @@ class Fence:
         rest = rest.expandtabs(4)
         return cls(run, len(rest) - bool(quotes and rest.startswith(" ")), len(quotes))
 
+    def ends_in(self, lines: str) -> bool:
+        """Whether what it stands in ends in these lines: the first glance, at a line without
+        any ``>``, or in an item one that is indented by fewer blanks."""
+        if self.depth:
+            return re.search(r"(?:\A|\n)(?! {0,3}>|\Z)", lines) is not None
+        outside = rf"(?:\A|\n) {{0,{self.margin - 1}}}[^ \t\r\n]"
+        return self.margin > 0 and re.search(outside, lines) is not None
 
-_Fences = tuple[Fence | None, Fence | None]
-"""The fence that is open if a run that may open one does, and if it does not."""
+    def ended_before(self, line: str) -> bool:
+        """Whether what it stands in, a list item or a quotation, has ended before this line."""
+        quotes, rest = _unquoted(line)
+        return quotes < self.depth or (bool(rest.strip()) and _width(rest) < self.margin)
+
+
+_Fences = tuple[Fence | None, Fence | None, Fence | None]
+"""The fence that is open if a run that may open one does; if it does not; and if it does not and
+fences end with what they stand in, as CommonMark has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,12 +215,14 @@ class MarkdownCode:
     """Follows one text; `is_open` and `inline` say whether what comes next is quoted."""
 
     def __init__(self) -> None:
-        self._fences: _Fences = None, None
+        self._fences: _Fences = None, None, None
         """Those in which the line begins."""
         self.fence_lines = 0
         """See `MAX_FENCE_LINES`."""
         self._line = ""
         """The line so far, `_shortened`."""
+        self._above: tuple[str, ...] = ()
+        """The beginnings of the lines before it, of `_LINES_BEFORE`."""
         self.tail = ""
         """The end of the text, up to `_TAIL` characters."""
 
@@ -205,29 +232,30 @@ class MarkdownCode:
         line = self._line + text
         if "\n" in text:
             lines, _, line = line.rpartition("\n")
-            if "```" in lines or "~~~" in lines:
+            if "```" in lines or "~~~" in lines or self._fences[-1]:
                 self._read_lines(f"{lines}\n")
+            self._above = _above(self._above, lines)
         self._line = line if len(line) <= _LINE_LIMIT else _shortened(line)
 
     def feed_calls(self, text: str) -> None:
         """Whole calls that are text: a fence that begins in them ends with them."""
-        fences = _after_line(self._fences, self._line, ended=False)
+        fences = self._after(self._line, self._above, ended=False)
         self.feed(text)
         self._fences, self._line = fences, _FENCE.sub("", self._line)
 
     def end_header(self, before: MarkdownCode) -> None:
         """What was fed since `before` is the header of a call that is text: a fence that began in
         it is the call's."""
-        may_open, opens = (
+        may_open, opens, strictly = (
             replace(new, of_call=True) if new and not old else new
             for old, new in zip(before._fences, self._fences, strict=True)
         )
-        self._fences = may_open, opens
+        self._fences = may_open, opens, strictly
 
     def is_open(self) -> bool:
         """Whether code is open here for certain."""
         many = self.fence_lines > MAX_FENCE_LINES or self._line.count("`") > MAX_TICKS
-        return many or any(_after_line(self._fences, self._line, ended=False))
+        return many or any(self._after(self._line, self._above, ended=False))
 
     @property
     def inline(self) -> tuple[int, ...]:
@@ -250,32 +278,48 @@ class MarkdownCode:
         return Quotation(indent, line, inline, closers, row) if found else None
 
     def _read_lines(self, lines: str) -> None:
-        """Whole lines, some of which may open a fence, or close it."""
+        """Whole lines, some of which may open a fence, close it, or end what it stands in."""
         at = 0
         while (run := _FENCE_RUN.search(lines, at)) and self.fence_lines <= MAX_FENCE_LINES:
             begin = max(at, lines.rfind("\n", at, run.start()) + 1)
+            self._end_items(lines[at:begin])
             at = lines.index("\n", run.end()) + 1
             line = _shortened(lines[begin : at - 1])
-            self._fences = _after_line(self._fences, line, ended=True)
+            above = _above(self._above, lines[:begin].removesuffix("\n")) if begin else self._above
+            self._fences = self._after(line, above, ended=True)
             self.fence_lines += 1
+        self._end_items(lines[at:])
+
+    def _end_items(self, lines: str) -> None:
+        """Lines without a run."""
+        may_open, opens, strictly = self._fences
+        if strictly and strictly.ends_in(lines):
+            self._fences = may_open, opens, None
+
+    def _after(self, line: str, above: tuple[str, ...], *, ended: bool) -> _Fences:
+        """The fences that are open after a line, of which no more comes if it has `ended`."""
+        if "```" not in line and "~~~" not in line:
+            return self._fences
+        opened = _opened(line, above, ended=ended)
+        may_open, opens, strictly = self._fences
+        if strictly and strictly.ended_before(line):
+            strictly = None
+        fences = may_open, opens, strictly
+        may_open, opens, strictly = (
+            new if fence is None else None if _closes(line, fence, limit) else fence
+            for fence, new, limit in zip(fences, opened, (0, 0, _MAX_INDENT), strict=True)
+        )
+        return may_open, opens, strictly
 
     def _indent(self) -> int:
-        """Columns by which the line is indented, if it is indented code: four columns beyond the
-        text around it, after a blank line or another such."""
+        """The columns by which lines of the code are indented in which this line is, if it is in
+        such: four beyond the text around it, where it continues no paragraph."""
         width = _width(self._line)
         if width < 4:
             return 0
-        blank = code = False
-        margin = 0  # the column at which the text of the last list item begins
-        for line in self.tail.split("\n")[-_LINES_BEFORE - 1 : -1]:
-            if line.strip():
-                code = (blank or code) and _width(line) >= margin + 4
-                if item := _LIST_ITEM.match(line):
-                    margin = len(item[0].expandtabs(4))
-                elif blank and _width(line) < margin:
-                    margin = 0
-            blank = not line.strip()
-        return width if (blank or code) and width >= margin + 4 else 0
+        margins, paragraph = _context(self._above)
+        indent = 4 + max((margin for margin in margins if margin <= width), default=0)
+        return indent if width >= indent and not paragraph else 0
 
     def _closers(self) -> tuple[str, ...]:
         """The other halves of the marks that are open here."""
@@ -315,37 +359,87 @@ def _shortened(line: str) -> str:
     return f"{line[:_HEAD]} {line[_HEAD + 1 - _LINE_LIMIT :]}"
 
 
-def _after_line(fences: _Fences, line: str, *, ended: bool) -> _Fences:
-    """The fences that are open after a line, of which no more comes if it has `ended`."""
-    if "```" not in line and "~~~" not in line:
-        return fences
-    opened = _opened(line, ended=ended)
-    may_open, opens = (
-        new if fence is None else None if _closes(line, fence) else fence
-        for fence, new in zip(fences, opened, strict=True)
-    )
-    return may_open, opens
+def _above(above: tuple[str, ...], lines: str) -> tuple[str, ...]:
+    """The beginnings of the lines above the next one, after these."""
+    new = lines.rsplit("\n", _LINES_BEFORE)[-_LINES_BEFORE:]
+    return (*above, *(line[:_HEAD] for line in new))[-_LINES_BEFORE:]
 
 
-def _opened(line: str, *, ended: bool) -> _Fences:
+def _unquoted(line: str) -> tuple[int, str]:
+    """How many ``>`` begin a line, and what it is without them."""
+    depth = 0
+    while _QUOTED_LINE.match(line) or (depth and line.lstrip(" ").startswith(">")):
+        line, depth = line.partition(">")[2].removeprefix(" "), depth + 1
+    return depth, line
+
+
+def _context(above: tuple[str, ...]) -> tuple[list[int], bool]:
+    """The columns at which the text of the list items begins that are open after these lines, and
+    whether a paragraph is."""
+    margins, paragraph = list[int](), False
+    for line in above:
+        depth, text = _unquoted(line)
+        begins = depth > 0 or _NO_PARAGRAPH.match(text) is not None
+        if not text.strip() and not depth:
+            paragraph = False
+            continue
+        width = 0 if depth else _width(text)
+        inside = [margin for margin in margins if margin <= width]
+        indent = width - (inside[-1] if inside else 0)
+        item = _LIST_ITEM.match(text) if not begins or depth else None
+        if indent >= 4:
+            margins = margins if paragraph else inside
+            continue
+        continues = paragraph and len(inside) == len(margins)
+        if item and not (continues and (item[1] or not text[item.end() :].strip())):
+            rest = text[item.end() :]
+            margins = margins if depth else [*inside, len(item[0].expandtabs(4))]
+            paragraph = _NO_PARAGRAPH.match(rest) is None and _width(rest) < 4
+            continue
+        if begins or not paragraph:
+            margins = inside
+        paragraph = _NO_PARAGRAPH.match(text) is None
+    return margins, paragraph
+
+
+def _opened(line: str, above: tuple[str, ...], *, ended: bool) -> _Fences:
     """The fence that a run in a line may open, or one that it opens for certain: it begins the
-    line, or may, `ended`, end the line, so far at least for backticks."""
+    line, or may, `ended`, end the line, so far at least for backticks; and CommonMark's."""
     begun = _BEGINS.match(line)
     if begun and (begun[2][0] == "~" or "`" not in line[begun.end() :]):
         fence = Fence.at(begun[2], begun[1])
         certain = fence.indent <= _MAX_INDENT or not begun[1].isspace()
-        return fence, fence if certain else None
+        return fence, fence if certain else None, _strictly(fence, begun[1], above)
     last = _ENDS.search(line)
     if last is None or len(last[0]) > _INFO_LIMIT:
-        return None, None
+        return None, None, None
     before = line[: last.start() + 1]
     run = before[len(before.rstrip(before[-1])) :]
     opens = ended if run[0] == "~" else _unclosed(line) == (len(run),)
-    return Fence(run, 0) if opens and len(run) >= 3 else None, None
+    return Fence(run, 0) if opens and len(run) >= 3 else None, None, None
 
 
-def _closes(line: str, fence: Fence) -> bool:
-    """Whether a line, so far, closes this fence."""
+def _strictly(fence: Fence, before: str, above: tuple[str, ...]) -> Fence | None:
+    """The fence by CommonMark, if it is one: indented by at most three columns in its list item."""
+    depth, rest = _unquoted(before)
+    if not rest:
+        return fence
+    margins, paragraph = ([], False) if depth else _context(above)
+    margin = max((margin for margin in margins if margin <= _width(rest)), default=0)
+    column = _width(rest)
+    while item := _LIST_ITEM.match(rest):
+        continues = paragraph and margins[-1:] in ([], [margin])
+        if column - margin > _MAX_INDENT or (continues and item[1]):
+            return None
+        rest, paragraph = rest[item.end() :], False
+        margin = len(before.expandtabs(4)) - len(rest.expandtabs(4))
+        column = margin + _width(rest)
+    return replace(fence, margin=margin) if column - margin <= _MAX_INDENT else None
+
+
+def _closes(line: str, fence: Fence, beyond: int) -> bool:
+    """Whether a line, so far, closes this fence; `beyond`: how far it may be indented in the list
+    item of the fence."""
     found = _CLOSES.match(line)
     if found is None or not found[2].startswith(fence.run):
         return False
@@ -353,7 +447,8 @@ def _closes(line: str, fence: Fence) -> bool:
     if follows and not (fence.of_call and follows.startswith("<")):
         return False
     run = Fence.at(found[2], found[1])
-    return run.indent <= max(_MAX_INDENT, fence.indent) and run.depth <= fence.depth
+    limit = fence.margin + beyond if beyond else max(_MAX_INDENT, fence.indent)
+    return run.indent <= limit and run.depth <= fence.depth
 
 
 def _unclosed(line: str) -> tuple[int, ...]:
