@@ -37,6 +37,8 @@ _INFO_LIMIT = 80
 """Characters of the word after a fence, which names a language."""
 _LINES_BEFORE = 32
 """Lines before an indented one that are looked at."""
+_ITEMS_BEFORE = 8
+"""Likewise before a fence, and list items in its own line."""
 
 _FENCE_RUN = re.compile(r"[`~](?:(?<=`)``|(?<=~)~~)")
 _FENCE = re.compile(r"`{3,}+|~{3,}+")
@@ -279,14 +281,16 @@ class MarkdownCode:
 
     def _read_lines(self, lines: str) -> None:
         """Whole lines, some of which may open a fence, close it, or end what it stands in."""
-        at = 0
+        at, above = 0, self._above
         while (run := _FENCE_RUN.search(lines, at)) and self.fence_lines <= MAX_FENCE_LINES:
             begin = max(at, lines.rfind("\n", at, run.start()) + 1)
-            self._end_items(lines[at:begin])
+            if begin > at:
+                self._end_items(lines[at:begin])
+                above = _above(above, lines[at : begin - 1])
             at = lines.index("\n", run.end()) + 1
             line = _shortened(lines[begin : at - 1])
-            above = _above(self._above, lines[:begin].removesuffix("\n")) if begin else self._above
             self._fences = self._after(line, above, ended=True)
+            above = _above(above, line)
             self.fence_lines += 1
         self._end_items(lines[at:])
 
@@ -424,10 +428,16 @@ def _strictly(fence: Fence, before: str, above: tuple[str, ...]) -> Fence | None
     depth, rest = _unquoted(before)
     if not rest:
         return fence
-    margins, paragraph = ([], False) if depth else _context(above)
+    above = () if depth else above[-_ITEMS_BEFORE:]
+    has_items = any(map(_LIST_ITEM.match, above)) or _LIST_ITEM.match(rest)
+    if not has_items:
+        return fence if fence.indent <= _MAX_INDENT else None
+    margins, paragraph = _context(above)
     margin = max((margin for margin in margins if margin <= _width(rest)), default=0)
     column = _width(rest)
-    while item := _LIST_ITEM.match(rest):
+    for _ in range(_ITEMS_BEFORE):
+        if (item := _LIST_ITEM.match(rest)) is None:
+            break
         continues = paragraph and margins[-1:] in ([], [margin])
         if column - margin > _MAX_INDENT or (continues and item[1]):
             return None
