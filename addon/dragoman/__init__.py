@@ -4,4 +4,4 @@ Where everything is: ``docs/reading-the-code.md``.  Only ``proxy`` imports mitmp
 anything or reads a clock; all else is bytes and values in, bytes and values out.
 """
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
