@@ -313,9 +313,14 @@ class Repair(RepairStage):
         out, changed = list[Frame](), self._changed
         for said in leaving:
             self._size -= len(said.frame.raw)
-            if said.lone and self._reader.one_channel and not said.slots[0].out:
-                changed = True  # all of its text is of a call
-                continue
+            delta = said.slots[0].delta if said.lone else None
+            if isinstance(delta, Text) and not said.slots[0].out:  # all of it is of a call
+                if self._reader.one_channel:
+                    changed = True
+                    continue
+                if changed:
+                    out += self._writer.replaced(said.frame, delta.part)
+                    continue
             if self._policy.moves:
                 self._move(said)
             sent = self._writer.write(said)
