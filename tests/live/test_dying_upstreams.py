@@ -40,8 +40,8 @@ STREAM = sse(
         chunk({}, "stop"),
     ]
 )
-HELD = "Said. Held <|tool_"
-SAID = HELD + " no marker. "
+CERTAIN = "Said. Held "
+SAID = CERTAIN + "<|tool_ no marker. "
 MESSAGE = {"role": "assistant", "content": "Said. " + CALL}
 WHOLE = json.dumps(
     {"id": "chatcmpl-1", "choices": [{"index": 0, "finish_reason": "stop", "message": MESSAGE}]}
@@ -206,13 +206,13 @@ def check_bridged(exchange: Exchange, at: int) -> None:
     """All that came has arrived, and nothing that was open then is done."""
     story = exchange.broken_off()
     came = STREAM[:at]
-    said = SAID if b'no marker. "' in came else HELD if b"Held" in came else ""
+    said = SAID if b'no marker. "' in came else CERTAIN if b"Held" in came else ""
     assert story.deltas.get(0, "") == said
     assert not story.items
 
 
 @matrix(["repair stream"], MOMENTS)
-def test_a_repaired_stream_releases_what_it_holds_and_breaks_off(
+def test_a_repaired_stream_gives_what_is_certain_and_breaks_off(
     client: Client, job: str, options: str, at: int
 ) -> None:
     whole = at < 0 or at >= MOMENTS["after the finish reason"]
@@ -236,7 +236,7 @@ def check_broken_off(body: bytes, at: int) -> None:
     assert not body or body.endswith(b"\n\n")
     assert b"error" not in body and b"[DONE]" not in body
     got = read(body)
-    assert got.content == {0: "", MOMENTS["within a frame"]: HELD}.get(at, SAID)
+    assert got.content == {0: "", MOMENTS["within a frame"]: CERTAIN}.get(at, SAID)
     assert not any(got.finish)
 
 

@@ -62,7 +62,7 @@ MOMENTS = {
         "response.output_text",
     ),
     "in a frame": (STREAM.index(b"this"), "response.output_text"),
-    "in a call": (STREAM.index(b'\\"ls'), "response.function_call_arguments"),
+    "in a call": (STREAM.index(b'\\"ls'), "response.output_text"),
     "after the finish reason": (STREAM.index(b"data: [DONE]"), "response.in_progress"),
 }
 GetMitmdump = Callable[..., Mitmdump]

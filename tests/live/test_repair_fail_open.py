@@ -148,8 +148,8 @@ STREAM_STAGES = [
     "repair.call_reader:CallReader.run",
     "repair.formats.protocol:LeakFormat.match",
     "repair.formats.kimi_k2:header_of",
-    "repair.call_namer:CallNamer.arguments",
-    "repair.call_namer:CallNamer.end",
+    "repair.call_namer:CallNamer.takes",
+    "repair.call_namer:CallNamer.call",
     "repair.formats.kimi_k2:KimiParser.next",
     "repair.formats.kimi_k2:KimiParser.push",
     "repair.formats.kimi_k2:KimiParser._read_section",
@@ -194,7 +194,7 @@ def ask_with_fault(chat: Chat, reply: bytes | Reply, fault: str, options: str = 
 def test_without_a_fault_every_word_arrives_in_its_place(chat: Chat) -> None:
     reply = chat.ask(LEAK.stream, request=LEAK.request)
     assert words_of(reply.body) == LEAK.words
-    quoted = b"<|tool_call_end|>", b'<|tool_"'
+    quoted = b'<|tool"', b'<|tool_"'
     assert b"<|" not in reply.body.replace(quoted[0], b"").replace(quoted[1], b"")
 
 
