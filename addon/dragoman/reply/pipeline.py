@@ -206,7 +206,7 @@ class RepairPipeline:
         if not self._verbatim:
             rest = self._rest()
             ended = self.read is not None and self.read.client.facts.ended
-            half = rest is None and not ended
+            half = rest is None and not (ended or self._reports_end)
             self._unrepaired.extend(rest or ())
             self._take(b"", at_end=True)
         if half or self._is_cut(b"") or self._is_in_call:
