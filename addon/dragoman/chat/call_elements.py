@@ -1,9 +1,10 @@
 """The elements of ``tool_calls`` of one choice, as the client gets them: their indexes and ids.
 
 Indexes are contiguous from 0, and shared by the host's own calls and those that repair has made.
-The host's own keep theirs unless something made another call before them; an id is another only if
-a repaired call has it already, or one of the conversation.  ``id``, ``type`` and ``name`` are only
-in the first element of a call.  An element in which nothing is another is the host's own object.
+The host's own keep theirs unless another call has it, or something made one before them; an id is
+another only if another call of the reply has it already, or one of the conversation.  ``id``,
+``type`` and ``name`` are only in the first element of a call.  An element in which nothing is
+another is the host's own object.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ class CallElements:
         """Of the host's own calls, by their own."""
         self._leaked_index = -1
         """That of the leaked call that came last."""
-        self._ids: set[str] = set()
-        self._leaked_ids: set[str] = set()
+        self._ids: dict[str, int] = {}
+        """Those that left, and the index of the call that had each first."""
         self._other_ids: dict[tuple[str, int], str] = {}
         """Of the host's own calls that have another id than theirs."""
         self._numbers: dict[str, int] = {}
-        self._begun: set[Part] = set()
-        """The host's own calls of which the client has the beginning."""
+        self._begun: dict[Part, int] = {}
+        """The host's own calls of which the client has the beginning, and their indexes."""
         self._counts_on = False
         """Whether calls to come are counted on, whatever index their host gives them."""
 
@@ -54,8 +55,7 @@ class CallElements:
         call_id = delta.id
         if not call_id or call_id in self._ids or call_id in self._called:
             call_id = self._new_id(call_id, self._leaked_index)
-        self._ids.add(call_id)
-        self._leaked_ids.add(call_id)
+        self._ids[call_id] = self._leaked_index
         function = {"name": delta.name, "arguments": delta.text}
         head = {"index": self._leaked_index, "id": call_id, "type": "function"}
         return {**head, "function": function}
@@ -65,8 +65,8 @@ class CallElements:
     def native(self, delta: CallBegin | Arguments) -> Any:
         """None if nothing of the element is left."""
         raw = delta.raw
-        host, function = raw.get("index", 0), raw.get("function")
-        if type(host) is not int or not 0 <= host < MAX_INDEX:
+        host, function = raw.get("index"), raw.get("function")
+        if host is not None and (type(host) is not int or not 0 <= host < MAX_INDEX):
             return raw
         changed: Json = {}
         if isinstance(function, dict):
@@ -74,35 +74,38 @@ class CallElements:
                 raw = self._more(delta, raw, function)
                 if raw is None:
                     return None
-                host = raw.get("index", 0)
             else:
                 changed = _begun(delta, raw, function)
                 if delta.part not in self._begun:
-                    self._begun.add(delta.part)
                     changed |= self._head(delta, raw, host)
-        index = self.index(host)
-        if index != host:
+        host = raw.get("index")
+        index = self._begun.get(delta.part, 0) if host is None else self.index(host)
+        if index != raw.get("index"):
             changed["index"] = index
         call_id = changed.get("id", raw.get("id"))
         if isinstance(call_id, str) and (own := self._id(call_id, index)) != raw.get("id"):
             changed["id"] = own
         return {**raw, **changed} if changed else raw
 
-    def _head(self, delta: CallBegin, raw: Json, host: int) -> Json:
+    def _head(self, delta: CallBegin, raw: Json, host: int | None) -> Json:
         """What is another in the head of a call, beside its function: its id may have come with a
-        head that was held.  One that has the index of another call, and its id or none, gets an
-        index and an id of its own, as clients join what has one index."""
-        again = "index" in raw and host in self._indexes
-        if again and (not delta.id or delta.id in self._ids):
-            del self._indexes[host]
+        head that was held.  One that has the index of another call, or none, gets an index of its
+        own, as clients join what has one index, and then an id if it has none."""
+        if host is None or host in self._indexes:
             self._counts_on = True
-            return {"id": self._new_id("", self.index(host)), "type": "function"}
+            index = self._begun[delta.part] = self._next
+            self._next += 1
+            if host is not None:
+                self._indexes[host] = index
+            self._evidence.note("numbered", "a call without an index of its own")
+            return {"id": delta.id or self._new_id("", index), "type": "function"}
+        self._begun[delta.part] = self.index(host)
         return {"id": delta.id, "type": "function"} if delta.id and not raw.get("id") else {}
 
     def _more(self, delta: Arguments, raw: Json, function: Json) -> Json | None:
         """A later element of a call, without what belongs to its first."""
         first = delta.part.place
-        elsewhere = bool(raw.get("id")) and raw.get("index") != first
+        elsewhere = bool(raw.get("id")) and raw.get("index") not in (None, first)
         if not (elsewhere or function.get("name")):
             return raw
         self._evidence.note("joined", "deltas of a call that each look like its first")
@@ -110,7 +113,8 @@ class CallElements:
         function = _without(function, "name")
         if not function:
             return None
-        return {**_without(raw, "id", "type"), "index": first or 0, "function": function}
+        index = {} if first is None else {"index": first}
+        return {**_without(raw, "id", "type"), **index, "function": function}
 
     def index(self, host: int) -> int:
         """The index of a call that the host numbered so."""
@@ -121,11 +125,12 @@ class CallElements:
         return self._indexes[host]
 
     def _id(self, call_id: str, index: int) -> str:
-        if call_id in self._called or call_id in self._leaked_ids:
+        if not call_id:
+            return call_id
+        if call_id in self._called or self._ids.setdefault(call_id, index) != index:
             if (call_id, index) not in self._other_ids:
                 self._other_ids[call_id, index] = self._new_id(call_id, index)
             return self._other_ids[call_id, index]
-        self._ids.add(call_id)
         return call_id
 
     def _new_id(self, wanted: str, index: int) -> str:
