@@ -37,6 +37,21 @@ MODELS = {
     "gemma": "google/gemma-4-31b-it",
     "lfm2": "LiquidAI/LFM2.5-8B",
     "calling_tool": "my-gemma",
+    "hunyuan": "tencent/hunyuan-3",
+    "function": "openbmb/minicpm5",
+    "atem": "meta/muse-spark",
+    "step": "stepfun/step-3",
+    "longcat": "meituan/longcat-flash",
+    "gigachat": "gigachat-3",
+    "cohere": "cohere/command-a",
+    "internlm": "internlm3",
+    "apertus": "swiss-ai/apertus-70b",
+    "iquest": "iquest-coder",
+    "k2_horizon": "llm360/horizon",
+    "content_invoke": "a-model",
+    "function_call": "granite-20b",
+    "tool_calls": "minimax-m1",
+    "python": "olmo-3",
 }
 
 

@@ -218,6 +218,8 @@ class Scanner:
                 if found is Outcome.WAITS:
                     return
                 if isinstance(found, MarkerMatch):
+                    if not text.ended and found.format.is_undecided(found, text.buffer):
+                        return
                     self._begin(found)
                 elif found is Outcome.REFUSED:
                     self._refuse(candidate, candidate.why_text)

@@ -127,7 +127,7 @@ class JsonCallsParser(LeakParser):
         are theirs, and that of a member whose value has no end yet."""
         names = [each.value for each in self._with_name(members) if each.key == "name"][:1]
         fits = [isinstance(name, str) and bool(self._tools.find(name)) for name in names]
-        self._is_declared = any(fits) or (bool(self.other_names) and keys[0] in self._tools)
+        self._is_declared = any(fits) or bool(self.other_names and self._tools.find(keys[0]))
         return "name" in keys[: len(members)] and not self._is_declared
 
     def _end_unclosed(self) -> bool:
@@ -167,7 +167,7 @@ class JsonCallsParser(LeakParser):
         keys = [each.key for each in members]
         if "name" in keys or not self.other_names:
             return members
-        if len(members) == 1 and keys[0] in self._tools and isinstance(members[0].value, dict):
+        if len(members) == 1 and self._tools.find(keys[0]) and isinstance(members[0].value, dict):
             named = Member("name", keys[0], dumps(keys[0]).decode(), 0)
             return [named, members[0]._replace(key="arguments")]
         for at, each in enumerate(members):
