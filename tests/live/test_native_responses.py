@@ -45,9 +45,9 @@ def test_the_client_receives_the_expected_reply(chat: Chat, folder: Path) -> Non
     chat.proxy.wait_for_log(told)
 
 
-def test_a_call_leaves_while_its_stream_runs(chat: Chat) -> None:
+def test_a_whole_call_leaves_while_its_stream_runs(chat: Chat) -> None:
     events = fixture_bytes(LEAKING).split(b"\n\n")
-    hold = 1 + next(n for n, event in enumerate(events) if b"call_argument_begin" in event)
+    hold = 1 + next(n for n, event in enumerate(events) if b"call_end" in event)
     reply = chat.ask(
         LEAKING,
         f";cut=event;hold={hold}",

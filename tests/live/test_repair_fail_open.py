@@ -160,7 +160,7 @@ STREAM_STAGES = [
     "chat.repair:rules_for",
     "wire.json_progress:JsonProgress.follow",
     "reply.calls:Calls.leaked",
-    "chat.call_elements:more_arguments",
+    "chat.call_elements:CallElements.leaked",
     "notes:Evidence.note",
     "notes:Evidence.lines",
 ]

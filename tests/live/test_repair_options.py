@@ -121,10 +121,10 @@ class AnyPath(Upstream):
 
 
 def test_a_filter_also_reaches_other_paths(mitmdump: Callable[..., Mitmdump]) -> None:
-    proxy = mitmdump("--set", "dragoman_repair=~u /messages")
+    proxy = mitmdump("--set", "dragoman_repair=~u /answers")
     with AnyPath() as upstream:
         chat = Chat(upstream, proxy, reverse=False)
-        assert names(read(chat.ask("any", path="/v1/messages").body)) == ["bash"]
+        assert names(read(chat.ask("any", path="/v1/answers").body)) == ["bash"]
         assert names(read(chat.ask("any", path="/v1/chat/completions").body)) == []
 
 
