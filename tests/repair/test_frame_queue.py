@@ -83,7 +83,7 @@ def test_undecided_choices_cost_little(stage: ChatRepair) -> None:
 
 def test_a_large_chunk_is_no_pattern_for_others() -> None:
     """What is added at the end looks like the chunks before it, but for a huge one."""
-    begin = chunk({"content": f"{CB}bash:0{AB}{{}}{CE}"})
+    begin = chunk({"content": f'{CB}bash:0{AB}{{"command":"ls"}}{CE}'})
     large = chunk({"content": "<"}, padding="x" * 1_000_000)
     out = repair(sse([begin, large], done=False), REQUEST)
     assert out.count(b"padding") == 1

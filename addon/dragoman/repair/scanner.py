@@ -131,6 +131,8 @@ class Scanner:
         waits = calls.candidate or outside.buffer or outside.fresh or outside.channel
         if waits or len(text) > _STEP or self._state.formats.may_begin_in(text):
             return None
+        if text:
+            outside.after_named = False
         self._state.read(text)
         self._state.fed += len(text)
         return text
