@@ -85,8 +85,13 @@ def leak(*, stripped: bool) -> Leak:
         names.append(word())
         contents += [names[-1], ":3", "<|tool_call_argument_begin|>", f'{{"a": "{word()}"}}']
         contents.append("<|tool_call_end|>")
-    contents += [f" {word()} <", f" {word()} <|tool_"]
     deltas += [{"content": content} for content in contents]
+    names.append(word())
+    head = {"id": "native", "type": "function", "function": {"name": names[-1], "arguments": ""}}
+    arguments = f'{{"a": "{word()} ', f"{word()} ", f"{word()} ", f'{word()}"}}'
+    native = [head, *({"function": {"arguments": piece}} for piece in arguments)]
+    deltas += [{"tool_calls": [{"index": 0, **element}]} for element in native]
+    deltas += [{"content": f" {word()} <"}, {"content": f" {word()} <|tool_"}]
     only = {"type": "object", "properties": {"only": {}}, "additionalProperties": False}
     tools = [{"name": name} for name in (*names, "re.named")]
     tools.append({"name": "unique", "parameters": only})

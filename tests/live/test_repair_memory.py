@@ -112,12 +112,12 @@ def test_a_decompression_bomb_stays_small(chat: Chat, bomb: str, content_type: s
     assert_memory_bounded(chat)
 
 
-def test_a_call_of_many_megabytes_is_forwarded_not_kept(chat: Chat) -> None:
+def test_a_call_of_many_megabytes_is_text_and_not_kept(chat: Chat) -> None:
     begin = "<|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0"
     deltas = [begin + "<|tool_call_argument_begin|>", '{"command": "']
     deltas += ["x" * 50_000] * 240
     deltas += ['"}<|tool_call_end|><|tool_calls_section_end|>']
     reply = chat.ask(sse([*(chunk({"content": delta}) for delta in deltas), chunk({}, "stop")]))
-    (call,) = read(reply.body).calls
-    assert len(json.loads(call["arguments"])["command"]) == 12_000_000
+    got = read(reply.body)
+    assert (got.calls, got.content == "".join(deltas)) == ([], True)
     assert_memory_bounded(chat)

@@ -98,7 +98,7 @@ def test_hosts_lists_the_known_and_the_learned(start: Start, plain_upstream: Ups
 
 def test_the_start_says_what_is_on(start: Start, tmp_path: Path) -> None:
     log = start("--set", "dragoman_repair=off").wait_for_log("Dragoman ")
-    assert f"Dragoman {__version__}: repair off, cure auto, bridge auto (18 hosts known)" in log
+    assert f"Dragoman {__version__}: repair off, cure auto, bridge auto (19 hosts known)" in log
     assert f"responses kept in {tmp_path / 'dragoman.sqlite3'}" in log
 
 
