@@ -189,6 +189,7 @@ class Damage:
             return False
         begin = argument.start + len(argument.text) - len(argument.text.lstrip())
         known = is_open(self.schema) or not self.whole or tag.name in properties(self.schema)
+        known = known or _has_its_line(tag, argument)  # as where models write it
         other = self.table.trim and tag.start > begin and tag.name not in self.keys
         return bool(self.table.mark) or (other and known)
 
@@ -200,6 +201,12 @@ class Damage:
         strings = (not each.members or "string" in dict(each.members) for each in absent)
         ends_so = argument.text.rstrip().lower().endswith(_NO_STRING)
         return is_open(self.schema) or any(strings) or bool(absent and (self.table.mark or ends_so))
+
+
+def _has_its_line(tag: Tag, argument: Argument) -> bool:
+    """Whether a line of the value is this tag alone."""
+    begin, end = tag.start - argument.start, tag.end - argument.start
+    return argument.text[:begin].endswith("\n") and argument.text[end:].startswith("\n")
 
 
 def _is_quoted(tag: Tag, argument: Argument) -> bool:
