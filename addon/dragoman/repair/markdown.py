@@ -25,7 +25,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-MAX_FENCE_LINES = 4096
+MAX_FENCE_LINES = 2048
 """Lines of one text that open a fence, or may; after so many, all that comes counts as code."""
 MAX_TICKS = 256
 """Backticks of one line, likewise."""
