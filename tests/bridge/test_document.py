@@ -97,7 +97,10 @@ def test_calls_of_one_message_are_calls_of_their_own_even_with_one_id() -> None:
 
 
 LONG: dict[str, dict[str, Any]] = {
-    "calls": {"content": "a", "tool_calls": [call(None, "{}", name="echo", call_id="x")] * 5},
+    "calls": {
+        "content": "a",
+        "tool_calls": [call(None, "{}", name="echo", call_id=each) for each in "vwxyz"],
+    },
     "half a call among calls": {
         "content": None,
         "tool_calls": [

@@ -133,6 +133,24 @@ def test_a_clean_call_leaves_as_it_came(shape: str) -> None:
     assert evidence.empty
 
 
+@pytest.mark.parametrize("indexes", [(None, None), (0, 0), (1, 0), (0, 1)])
+@pytest.mark.parametrize("ids", ["ab", ["", ""]])
+def test_calls_of_a_message_keep_the_index_that_they_have_or_have_not(
+    indexes: tuple[int | None, int | None], ids: str
+) -> None:
+    called = [call(0, A, "bash", each) for each in ids]
+    for element, index in zip(called, indexes, strict=True):
+        element |= {"index": index}
+        if index is None:
+            del element["index"]
+    message = {"role": "assistant", "content": None, "tool_calls": called}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    body = json.dumps({"id": "1", "choices": [choice]}).encode()
+    evidence = Evidence()
+    assert repair_whole(body, DeclaredTools.of_request(REQUEST), Policy(), evidence, NOW) == body
+    assert evidence.empty
+
+
 @pytest.mark.parametrize("again", ["x", None, "", "y"])
 @pytest.mark.parametrize("size", [2, 9, 99])
 @pytest.mark.parametrize("index", [0, None])

@@ -78,9 +78,9 @@ class CallElements:
                 changed = _begun(delta, raw, function)
                 if delta.part not in self._begun:
                     changed |= self._head(delta, raw, host)
-        host = raw.get("index")
-        index = self._begun.get(delta.part, 0) if host is None else self.index(host)
-        if index != raw.get("index"):
+        host, whole = raw.get("index"), delta.part.whole
+        index = self._begun.get(delta.part, 0) if whole or host is None else self.index(host)
+        if index != host and not whole:
             changed["index"] = index
         call_id = changed.get("id", raw.get("id"))
         if isinstance(call_id, str) and (own := self._id(call_id, index)) != raw.get("id"):
@@ -90,11 +90,14 @@ class CallElements:
     def _head(self, delta: CallBegin, raw: Json, host: int | None) -> Json:
         """What is another in the head of a call, beside its function: its id may have come with a
         head that was held.  One that has the index of another call, or none, gets an index of its
-        own, as clients join what has one index, and then an id if it has none."""
-        if host is None or host in self._indexes:
-            self._counts_on = True
+        own, as clients join what has one index, and then an id if it has none; but not in a
+        message, whose calls are in a list and joined by nobody."""
+        if delta.part.whole or host is None or host in self._indexes:
             index = self._begun[delta.part] = self._next
             self._next += 1
+            if delta.part.whole:
+                return {}
+            self._counts_on = True
             if host is not None:
                 self._indexes[host] = index
             self._evidence.note("numbered", "a call without an index of its own")

@@ -332,7 +332,11 @@ class ChatReader:
         self, found: list[Delta], choice: int, delta: CallDelta, element: Any, *, whole: bool
     ) -> None:
         call, _ = self._assemblers[choice].take(delta, new=whole)
-        part, *said = self._calls.get(call) or (_part_of_call(choice, element, delta), "", "")
+        part, *said = self._calls.get(call) or (
+            _part_of_call(choice, element, delta, whole=whole),
+            "",
+            "",
+        )
         if call.repeated is not None:
             found.append(Other(part, element, unread=Unread.HEAD))
         elif said != [call.id, call.name] or call not in self._calls:
@@ -345,11 +349,11 @@ class ChatReader:
             found.append(PartEnd(part))
 
 
-def _part_of_call(choice: int, element: Any, delta: CallDelta) -> Part:
+def _part_of_call(choice: int, element: Any, delta: CallDelta, *, whole: bool) -> Part:
     index = delta.index
     if index == -1:
         return Part("call", choice, LEGACY, fixed=True)
     custom = isinstance(element, dict) and isinstance(element.get("custom"), dict)
     custom = custom and not isinstance(element.get("function"), dict)
     fixed = custom or not 0 <= (index or 0) < MAX_INDEX
-    return Part("call", choice, index, "custom" if custom else "", fixed=fixed)
+    return Part("call", choice, index, "custom" if custom else "", whole=whole, fixed=fixed)
