@@ -437,9 +437,10 @@ def test_a_reply_that_cannot_break_off_ends_with_an_error_of_this_api() -> None:
 def test_a_call_that_is_held_for_long_is_text_or_a_call_all_the_same() -> None:
     head = "<tool_call>\n<function=bash>\n<parameter=command>\n"
     asked = REQUEST | {"model": "qwen3-coder"}
-    for tail, wanted in (("\n<" + "/parameter>\n</function>\n</tool_call>", True), ("", False)):
+    end = "\n<" + "/parameter>\n</function>\n</tool_call>"
+    for tail, stop, wanted in ((end, "end_turn", True), ("", "max_tokens", False)):
         said = [head, *["x"] * (MAX_HELD + 10), tail]
-        got = read(repaired(stream([("text", said)], model="qwen3-coder"), asked))
+        got = read(repaired(stream([("text", said)], stop, "qwen3-coder"), asked))
         assert (got.blocks[-1]["type"] == "tool_use") is wanted
         assert "x" * (MAX_HELD + 10) in json.dumps(got.blocks)
 
