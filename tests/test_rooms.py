@@ -78,3 +78,13 @@ def test_only_its_own_format_knows_a_marker_of_kimi() -> None:
     others = [p for p in MODULES if not any(p.is_relative_to(room) for room in KIMI_ROOMS)]
     assert others
     assert [path for path in others if KIMI_MARKER.search(path.read_text())] == []
+
+
+def test_no_comprehension_calls_super() -> None:
+    """Python 3.11 makes a function of it, in which `super()` has no object."""
+    comprehensions = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, comprehensions):
+                names = [each.id for each in ast.walk(node) if isinstance(each, ast.Name)]
+                assert "super" not in names, (path, node.lineno)

@@ -108,7 +108,8 @@ class MessagesWriter(Following):
 
     def _let_out(self) -> list[Frame]:
         held, self._held = self._held, []
-        return [frame for said in held for frame in super()._unchanged(said)]
+        passed = super()._unchanged  # Python 3.11 has no `super()` within a comprehension
+        return [frame for said in held for frame in passed(said)]
 
     def end(self, last: Said) -> list[Frame]:
         return super().end(last) if last.slots else self._let_out()
