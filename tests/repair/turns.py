@@ -94,7 +94,7 @@ def _headers(name: str, arguments: str) -> list[str]:
 
 # Text that is near to markers without being one.
 texts = st.text(alphabet=st.sampled_from('ab <|>_:\n"{}é😀')) | st.sampled_from(
-    ["a < b", "<|im_end|>", "<|tool_call", "x <", "<|", "<think>", "Let me look."]
+    ["a < b", "<|im_start|>", "<|tool_call", "x <", "<|", "<think>", "Let me look."]
 )
 strings = st.text(max_size=12) | st.builds("".join, st.lists(st.sampled_from([*QUOTED, "x", '"'])))
 
