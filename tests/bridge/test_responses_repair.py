@@ -296,7 +296,8 @@ def test_a_stream_that_ends_well_within_a_leaked_call_breaks_off(last: bytes) ->
         said += event.get("delta", "")
         pipeline = RepairPipeline(stage(), Evidence())
         out = pipeline.feed(stream + last) + pipeline.close()
-        assert bool(pipeline.broken) == (len(said) > len(begins)), said
+        half = bool(last) and not last.endswith(b"\n\n")
+        assert bool(pipeline.broken) == (half or len(said) > len(begins)), said
         if not pipeline.broken:
             assert out == stream + last
         elif b"arguments.done" in out:
