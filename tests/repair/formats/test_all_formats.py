@@ -162,6 +162,8 @@ def test_where_only_what_follows_tells_a_quoted_call_is_text_and_a_leaked_one_a_
     for shape, template in LEAKED.items():
         if shape == "an indented first line" and "\n" not in call:
             continue
+        if shape == "too far from its other half" and name == "mistral":
+            continue  # its call has no end, and so waits for the text behind it
         text = template.replace("{}", call)
         for size in (len(text), 1, 5):
             got = gist(at_cuts(text, size)).replace(": ", ":")
@@ -213,7 +215,9 @@ def test_a_call_between_tags_without_its_end_is_text_where_the_reply_is_cut_off(
     assert [call["arguments"] for call in whole.calls] == [LS]
     half = (head + "¦l").replace("¦", "")
     for pieces in ([half], list(half)):
-        out = streamed(pieces, *ALL)
+        # Qwen's models end with their last value, which is a call then.
+        finish = "length" if name == "qwen" else "stop"
+        out = streamed(pieces, *ALL, finish=finish)
         assert (out.content, out.calls, out.finish) == (half, [], ["length"])
 
 

@@ -91,13 +91,19 @@ ANSWERS = [
     'call:bash{command:"ls"}',
     'bash({"command": "ls"})',
     '{tool => "bash", args => { --command "ls" }}',
-    'Calling tool: bash({"command": "ls"})',
+    'Calling tool: bash {"command": "ls"}',
     "[Tool call: bash]",
     "[bash](https://www.gnu.org/software/bash/) runs commands.",
     '[1] {"name": "bash", "arguments": {"command": "ls"}}',
 ]
 TEXTS = {
-    **{f"{name}: {shape}": (name, shape) for name in NEW for shape in SHAPES},
+    # A bare name between GLM's tags, which Python's calls have as well, is a call of GLM's.
+    **{
+        f"{name}: {shape}": (name, shape)
+        for name in NEW
+        for shape in SHAPES
+        if (name, shape) != ("python", "a word")
+    },
     **{answer[:60]: ("", answer) for answer in ANSWERS},
     **{f"in a fence: {answer[:50]}": ("", f"```json\n{answer}\n```") for answer in ANSWERS[:24]},
 }
