@@ -49,6 +49,8 @@ _MAX_INDENT = 3
 """Blanks before a run that is a fence for certain (CommonMark 4.5)."""
 
 _QUOTED_LINE = re.compile(r" {0,3}>(?:[ \t\r]|\Z)")
+_BEGUN = re.compile(r"(?:\A|\n)( {0,80}+)[^ \t\r\n]")
+"""A line with its blanks, as far as it has more than these."""
 _INDENT = re.compile(r"[ \t]*")
 _LIST_ITEM = re.compile(
     r"[ \t]*(?:[-*+]|0*+(?:1(?=[.)])|(\d{1,9}))[.)])(?:[ \t]{1,4}(?=[^ \t])|[ \t]|\Z)"
@@ -125,8 +127,7 @@ class Fence:
         any ``>``, or in an item one that is indented by fewer blanks."""
         if self.depth:
             return re.search(r"(?:\A|\n)(?! {0,3}>|\Z)", lines) is not None
-        outside = rf"(?:\A|\n) {{0,{self.margin - 1}}}[^ \t\r\n]"
-        return self.margin > 0 and re.search(outside, lines) is not None
+        return any(len(line[1]) < self.margin for line in _BEGUN.finditer(lines))
 
     def ended_before(self, line: str) -> bool:
         """Whether what it stands in, a list item or a quotation, has ended before this line."""

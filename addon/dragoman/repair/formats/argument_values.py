@@ -28,6 +28,7 @@ _NO_STRING = (*"0123456789]}", "true", "false", "null", "none")
 _LAST_END = re.compile(r"</\s{0,4}+(?P<name>[\w.:-]{0,64}+)(?:[^<>\n]{0,32}+>|\Z)\Z")
 """A closing tag of any name, or its beginning, with which a text ends."""
 _BEFORE_QUOTED, _AFTER_QUOTED = "\"'`([ \t", "\"'`)],.;:!? \t"
+_OPENERS = re.compile(r"<([\w.:-]++)")
 _MARKUP = re.compile(r"<[/\w][^<>|\n]*+>\Z")
 """What ends with a bracket and is no half of a tag."""
 
@@ -133,7 +134,7 @@ class Damage:
         if found is None or self.table.nested:
             return False
         name = found["name"]
-        return not (name and re.search(rf"<{re.escape(name)}(?![\w.:-])", argument.text))
+        return not (name and name in _OPENERS.findall(argument.text))
 
     def is_unknown(self, argument: Argument) -> bool:
         unknown = argument.key not in properties(self.schema)

@@ -123,7 +123,7 @@ def _no_constant(name: str) -> None:
 
 _decoder = json.JSONDecoder(strict=False, parse_constant=_no_constant)
 _lenient = _decoder.decode
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
 _CONTROL = re.compile(r"[\0-\x1f]")
 _KEY = re.compile(r'\s*+,?\s*+"([^"\\]*+)"\s*+:\s*+(?=\S)')
 
