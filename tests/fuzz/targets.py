@@ -22,6 +22,7 @@ from dragoman.repair.events import (
     Call,
     Dropped,
     LeftAsText,
+    Refusal,
     ScanEvent,
     Text,
 )
@@ -74,9 +75,12 @@ def scanner(data: bytes) -> None:
     size = max(1, _sizes(head)[0])
     cut = _scanned([text[at : at + size] for at in range(0, len(text), size)], tools, rule)
     texts = [piece.text for piece in whole if isinstance(piece, Text)]
-    left = sum(isinstance(piece, LeftAsText) for piece in whole)
+    kept = [piece for piece in whole if isinstance(piece, LeftAsText)]
+    left = len(kept)
+    damaged = any(piece.why is Refusal.DAMAGED for piece in kept)  # with all of its markers
     if len({marker.format for marker in ALL.find_all(text)}) == 1:  # others, in a call, are text
-        assert sum(text.count(marker) for text in texts for marker in MARKERS) <= left
+        markers = sum(text.count(marker) for text in texts for marker in MARKERS)
+        assert damaged or markers <= left
         assert left or not any(list(ALL.find_all(text)) for text in texts)
     if text.count(ARGUMENTS) == len(CALL.findall(text)) and not THINNED.search(text):
         assert _read(whole) == _read(cut)
