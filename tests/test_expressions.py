@@ -18,8 +18,8 @@ SIZE = 1500
 """Characters of the shorter text."""
 FLOOR = 0.0002
 """Seconds below which a text is no evidence: a linear expression takes some 20 µs for it."""
-LIMIT = 10.0
-"""Seconds after which a text is too hard, whatever the next one takes."""
+LIMIT = 2.0
+"""Seconds of this process after which a text is too hard, whatever the next one takes."""
 EXPRESSIONS = expressions()
 
 
@@ -34,13 +34,13 @@ def limited() -> Iterator[None]:
     def stop(*_: object) -> None:
         raise TooHardError
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, LIMIT)
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def seconds(pattern: re.Pattern[Any], use: str, text: Any, runs: int) -> float:
@@ -111,5 +111,6 @@ def test_every_expression_can_be_found() -> None:
     ],
 )
 def test_what_is_not_linear_is_found(use: str, hard: Any, easy: Any) -> None:
-    assert too_hard(re.compile(hard), use)
+    # On a busy machine the short text can take as long as a linear one's would, now and then.
+    assert any(too_hard(re.compile(hard), use) for _ in range(5))
     assert not too_hard(re.compile(easy), use)

@@ -127,7 +127,7 @@ class Fence:
         any ``>``, or in an item one that is indented by fewer blanks."""
         if self.depth:
             return re.search(r"(?:\A|\n)(?! {0,3}>|\Z)", lines) is not None
-        return any(len(line[1]) < self.margin for line in _BEGUN.finditer(lines))
+        return min(map(len, _BEGUN.findall(lines)), default=self.margin) < self.margin
 
     def ended_before(self, line: str) -> bool:
         """Whether what it stands in, a list item or a quotation, has ended before this line."""
