@@ -41,7 +41,10 @@ def _bracketed(
         header, next_header = HeaderPattern.of(head), HeaderPattern.of(more or head)
         closers = after
         ends = CallEnds(
-            marker_set((*after[1:], *begins)), frozenset(after[1:]), after[0], next_header
+            marker_set((*after[1:], *begins)),
+            frozenset(after[1:]),
+            bracket=after[0],
+            others=frozenset(after[2:]).difference(begins),
         )
 
     return LeakFormat(name, begins, opening(begins, *first, first=begins[0][0]), Parser)

@@ -6,7 +6,7 @@ import re
 
 from ..declared_tools import DeclaredTools
 from ..events import Header
-from .bracketed_values import BracketedArguments
+from .bracketed_values import BracketedArguments, tool_of
 from .held_arguments import CallEnds
 from .json_calls import tag_at
 from .marker_set import HeaderPattern, Missing
@@ -27,10 +27,8 @@ class BracketedParser(LeakParser):
         self._closers = self.closers
 
     def _begin(self, found: re.Match[str]) -> bool:
-        name = found["name"]
-        if not self._tools.find(name):  # Gemma may put its server before it
-            name = name.rpartition(":")[2]
-        arguments = BracketedArguments(name, self.ends, self._tools)
+        name = tool_of(found, self._tools)
+        arguments = BracketedArguments(name, self.ends, self._tools, self.next_header)
         return self._start_call(Header(name, found["name"]), arguments, found.end())
 
     def _arguments_ended(self, arguments: CallArguments) -> None:  # noqa: ARG002

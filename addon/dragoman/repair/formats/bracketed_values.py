@@ -13,6 +13,7 @@ import re
 from ...wire.json_codec import MAX_NESTING, dumps
 from ..declared_tools import DeclaredTools
 from .held_arguments import CallEnds, HeldArguments
+from .marker_set import HeaderPattern, Missing
 from .value_types import PYTHON, json_string, property_of, read_json, type_of
 
 MAX_TOKENS = 32 * 1024
@@ -60,8 +61,12 @@ _ESCAPED = {"\\'": "'", "\\\n": ""}
 class BracketedArguments(HeldArguments):
     """The arguments of one call, from their opening bracket on."""
 
-    def __init__(self, name: str, ends: CallEnds, tools: DeclaredTools) -> None:
+    def __init__(
+        self, name: str, ends: CallEnds, tools: DeclaredTools, next_header: HeaderPattern
+    ) -> None:
+        """`next_header`: what may follow one of several calls."""
         super().__init__(name, ends)
+        self._tools, self._next_header = tools, next_header
         self._schema = tools.schema_of(name)
         self._quote = ""
         """The mark that ends the open string."""
@@ -94,6 +99,19 @@ class BracketedArguments(HeldArguments):
         self._text.add(text[self._at : at])
         self._at = at
 
+    def _is_whole(self, *, ended: bool) -> bool | None:
+        """Whether this is a call; what reads as arguments of no declared tool may be part of a
+        string whose first quotation mark is not escaped (``command="x"), rm(path="y"``)."""
+        follows = self._next_header.header_at(self._buffer, self._at)
+        if not isinstance(follows, Missing):
+            if not self._tools or self._tools.find(tool_of(follows, self._tools)):
+                return True
+            brackets = self._buffer[follows.end() :][:2]
+            return None if brackets == "(" and not ended else brackets in ("(", "()")
+        if follows is Missing.YET and not ended:
+            return None
+        return super()._is_whole(ended=ended)
+
     def _read(self, text: str) -> list[str] | None:
         """The JSON text of the object that this is, its values by the tool's schema; None if it is
         none, or a member comes twice."""
@@ -112,6 +130,12 @@ class BracketedArguments(HeldArguments):
         if isinstance(value, str) != kind.is_string and isinstance(value, (str, int, float)):
             return kind.json_of(text) if kind.members else json_string(text)
         return json_string(text) if isinstance(value, str) else text
+
+
+def tool_of(header: re.Match[str], tools: DeclaredTools) -> str:
+    """The name of the tool in a header, before which Gemma may put that of its server."""
+    name = header["name"]
+    return name if tools.find(name) else name.rpartition(":")[2]
 
 
 def _as_json(text: str) -> tuple[str, int]:

@@ -40,6 +40,7 @@ from .argument_values import (
     lone_tags,
     object_json,
 )
+from .held_arguments import ends_call
 from .marker_set import TAG_LIMIT
 from .tags import ARGUMENT_LEVEL, CALL_LEVEL, LEVELS, OPENING, Follows, Tag, TagKind, TagTable
 from .value_types import property_of, type_of
@@ -183,6 +184,8 @@ class CallText:
             elif tag.kind in _IN_CALL:
                 raise _DamageError
             else:
+                if self._json is not None:
+                    self._read_after_object(tag)
                 self._closed = tag.kind is TagKind.CALL_END
                 self._at = tag.end if self._closed else tag.start
                 if self._closed and not self._meant:
@@ -241,6 +244,15 @@ class CallText:
         self.waits = follows in (Follows.BLANKS, Follows.HALF_TAG) and not self._ended
         if self.waits:
             raise _NoEndError
+
+    def _read_after_object(self, closer: Tag) -> None:
+        """Read what follows the closing tag of a call with JSON: it may stand in a string."""
+        ends = ends_call(self.text, closer.end, ended=self._ended)
+        self.waits = ends is None
+        if self.waits:
+            raise _NoEndError
+        if not ends:
+            raise _DamageError
 
     def _read_object(self) -> None:
         """Read all arguments, which are one JSON object."""

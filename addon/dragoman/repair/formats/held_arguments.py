@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 from ..events import Damaged, Whole
-from .marker_set import HeaderPattern, MarkerPattern, Missing
+from .marker_set import MarkerPattern
 from .protocol import CallArguments
 
 MAX_PIECES = 1000
@@ -67,24 +67,18 @@ class CallEnds:
     closers: frozenset[str] = frozenset()
     bracket: str = ""
     """What may stand between a call and its marker."""
-    next_header: HeaderPattern | None = None
-    """What may follow one of several calls."""
+    others: frozenset[str] = frozenset()
+    """The closers of other formats among these: what follows such a one shows if it is real."""
 
     def is_whole(self, text: str, at: int, *, ended: bool) -> bool | None:
         """Whether a call, whose last bracket is before this place in a text, is one; None if that
         depends on text to come.  `ended`: no more comes."""
-        if self.next_header is not None:
-            follows = self.next_header.header_at(text, at)
-            if not isinstance(follows, Missing):
-                return True
-            if follows is Missing.YET and not ended:
-                return None
         at = self._after_bracket(text, at)
         if self.is_last(text, at):
             return True if ended else None
         found = self.markers.find(text, at)
         if found is not None and not text[at : found.start()].strip():
-            return True
+            return found[0] not in self.others or ends_call(text, found.end(), ended=ended)
         if found is None and not ended and len(text) - at < MAX_AFTER:
             return None
         if found is not None and found[0] in self.closers:
@@ -110,6 +104,17 @@ class CallEnds:
         if found is None:
             return None if self.closers and len(text) - at < MAX_AFTER else at
         return found.end()
+
+
+def ends_call(text: str, at: int, *, ended: bool) -> bool | None:
+    """Whether a closer before this place in a text is real, and not one that a string quotes whose
+    quotation mark before it is not escaped: what follows in its line is no more of the call.  None
+    if that depends on text to come."""
+    rest = text[at : at + MAX_AFTER]
+    line, line_end, _ = rest.partition("\n")
+    if line.strip()[:1] in ("", "<") if line_end or ended else line.lstrip()[:1] == "<":
+        return True
+    return _may_follow(line.lstrip()) if ended or line_end or len(rest) == MAX_AFTER else None
 
 
 def _may_follow(text: str) -> bool:
@@ -141,6 +146,10 @@ class HeldArguments(CallArguments):
         """The pieces of the arguments; None if this is no call."""
         raise NotImplementedError
 
+    def _is_whole(self, *, ended: bool) -> bool | None:
+        """See `CallEnds`."""
+        return self._ends.is_whole(self._buffer, self._at, ended=ended)
+
     @property
     def complete(self) -> bool:
         return self._closed and not self._damaged
@@ -153,7 +162,7 @@ class HeldArguments(CallArguments):
         if not (self._closed or self._damaged):
             self._follow()
         if self.complete and not self.over:
-            whole = self._ends.is_whole(self._buffer, self._at, ended=False)
+            whole = self._is_whole(ended=False)
             if whole:
                 self._give()
             self._damaged = whole is False
@@ -166,7 +175,7 @@ class HeldArguments(CallArguments):
         if self.complete:
             is_last = self._ends.is_last(self._buffer, self._at)
             cut = is_last and not whole
-            if not cut and self._ends.is_whole(self._buffer, self._at, ended=True):
+            if not cut and self._is_whole(ended=True):
                 self._give(unmarked=is_last)
                 return
         end = None if cut else self._ends.of_damaged(self._buffer, self._at)

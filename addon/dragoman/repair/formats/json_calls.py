@@ -21,7 +21,7 @@ from ...wire.json_progress import JsonProgress
 from ..declared_tools import DeclaredTools
 from ..events import Damaged, Header, Whole
 from ..schema import properties
-from .held_arguments import CallEnds, HeldText
+from .held_arguments import CallEnds, HeldText, ends_call
 from .json_arguments import JsonArguments
 from .marker_set import HEADER_LIMIT, HeaderPattern
 from .protocol import WORD, LeakParser, MarkerMatch
@@ -237,9 +237,8 @@ class JsonCallsParser(LeakParser):
         found = self._closer_at()
         if self._call is not None:
             whole = self.ends.is_whole(self._buffer, self._at, ended=self._ended)
-            if whole and self._mended and found and found[0]:  # or does a quotation go on?
-                after = self._buffer[found[1] : found[1] + 1]
-                whole = after != '"' if after or self._ended else None
+            if whole and self._mended and found and found[0]:
+                whole = ends_call(self._buffer, found[1], ended=self._ended)
             return whole is not None and (self._give() if whole else self._damage())
         return self._leave(self._at) if found is None else bool(found[0]) and self._leave(found[1])
 
