@@ -198,6 +198,48 @@ def test_a_tool_that_is_only_named_may_be_called_and_is_not_declared() -> None:
     assert conversion.turn.tools["mcp__a__b"].name == "mcp__a__b"
 
 
+def change(kind: str, tool: Json) -> Json:
+    return {"type": f"tool_{kind}", "tool": tool}
+
+
+def definition(given: Json) -> Json:
+    return {"type": "tool_definition", "definition": given}
+
+
+def test_a_tool_that_a_message_adds_is_declared_last_and_stays_when_it_is_taken_away() -> None:
+    loaded = [tool(name, defer_loading=True) for name in ("Aaa", "Bbb")]
+    late = change("addition", definition(tool("late")))
+    shown = change("addition", {"type": "tool_reference", "name": "Aaa"})
+    gone = change("removal", {"type": "tool_reference", "name": "late"})
+    turns = [HI, {"role": "system", "content": [late]}, *result("Bbb")]
+    turns += [{"role": "system", "content": [shown, gone]}]
+    made = of_messages(*turns, tools=[*loaded, tool("Edit")])
+    assert [*made.functions] == ["Edit", "late", "Bbb", "Aaa"]
+    assert made.functions["late"]["description"] == "late!"
+    assert made.tools["late"].name == "late"
+    reminded = [made.messages[1]["content"], made.messages[3]["content"]]
+    assert "Loaded: late" in reminded[0]
+    assert "Loaded: Aaa\n\nDo not call any more: late" in reminded[1]
+
+
+def test_a_tool_of_anthropics_servers_that_a_message_adds_is_dropped_in_its_place() -> None:
+    search = definition({"type": "web_search_20250305", "name": "web_search"})
+    made = of_messages(
+        HI,
+        {"role": "system", "content": [change("addition", search)]},
+        tools=[tool("Bash")],
+        tool_choice={"type": "tool", "name": "web_search"},
+        system="S",
+    )
+    assert [*made.functions] == ["Bash"]
+    assert made.messages[0]["content"] == "S"
+    assert "Not available here: web_search" in made.messages[2]["content"]
+    assert made.notes == [
+        "dropped tool web_search_20250305",
+        "downgraded to auto tool_choice web_search",
+    ]
+
+
 def test_anthropics_tools_that_the_client_runs_have_their_schemas() -> None:
     editor = {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"}
     made = of_fields(tools=[{"type": "bash_20250124", "name": "bash"}, editor])

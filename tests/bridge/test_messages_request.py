@@ -255,6 +255,19 @@ def test_moonshots_rules_for_schemas_hold_as_in_chat() -> None:
         assert cured(model, tools=tools, output_config={"format": form})[1] == []
 
 
+def test_a_tool_that_a_message_adds_is_declared_as_that_becomes_the_users() -> None:
+    late = {"name": "late", "input_schema": {"type": "object"}}
+    definition = {"type": "tool_definition", "definition": late}
+    told = system([{"type": "tool_addition", "tool": definition}])
+    sent, notes = cured("deepseek-v4", messages=[USER, told])
+    assert sent["tools"] == [*REQUEST["tools"], late]
+    assert "Loaded: late" in json.dumps(sent["messages"][1])
+    assert "declared a tool that a message adds" in notes
+    again = {**REQUEST["tools"][0], "description": "New."}
+    told = system([{"type": "tool_addition", "tool": {**definition, "definition": again}}])
+    assert cured("deepseek-v4", messages=[USER, told])[0]["tools"] == [again]
+
+
 def test_names_that_moonshot_refuses_are_sent_as_in_chat() -> None:
     tool = {**REQUEST["tools"][0], "name": "ls"}
     name = family_of("kimi-k2.5").sent_tool_name("ls")

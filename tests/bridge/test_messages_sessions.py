@@ -3,8 +3,9 @@
 A session is generated as it happens: the client asks, the model replies, and each time the client
 sends all of it again, in another form: its latest message is blocks, the others are strings where
 they can be, ``cache_control`` moves, and the billing header has a new number.  Loaded tools are in
-alphabetical place, outputs in any order, and reminders between; a resumed session is read from a
-file; a context that is too long is summarized, and a conversation begins with the summary.
+alphabetical place, outputs in any order, and reminders between, which may bring tools; a resumed
+session is read from a file; a context that is too long is summarized, and a conversation begins
+with the summary.
 """
 
 from __future__ import annotations
@@ -137,7 +138,18 @@ class Session:
 
     def remind(self) -> None:
         if self.some():
-            self.messages.append({"role": "system", "content": [text(self.token())]})
+            blocks = [text(self.token())]
+            if self.some() and self.some():
+                blocks.append(self.change())
+            self.messages.append({"role": "system", "content": blocks})
+
+    def change(self) -> Json:
+        """A tool that comes with its definition, or goes."""
+        if self.some():
+            return {"type": "tool_removal", "tool": {"type": "tool_reference", "name": "Read"}}
+        definition = {"name": f"late_{self.tokens}", "input_schema": {"type": "object"}}
+        tool = {"type": "tool_definition", "definition": definition}
+        return {"type": "tool_addition", "tool": tool}
 
     # The model
 

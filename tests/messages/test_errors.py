@@ -83,11 +83,27 @@ def test_the_time_to_wait_stays() -> None:
     assert of_host(529, {"error": "Busy."}, retry_after="").retry_after == ""
 
 
-def test_a_model_of_anthropics_that_a_host_does_not_have_is_set_by_variables() -> None:
-    body = b'{"error": {"message": "No such model."}}'
-    for model, helped in (("claude-haiku-4-5", True), ("kimi-k2.5", False)):
-        *_, message = read(MessagesErrors("req_1", model).of_host(404, body))
-        assert message.startswith("No such model.")
+@pytest.mark.parametrize(
+    ("status", "said", "helps"),
+    [
+        (404, {"message": "Not Found"}, True),
+        (404, {"message": "The model `x` does not exist", "code": "model_not_found"}, True),
+        (400, {"message": "Invalid model: claude-haiku-4-5", "type": "invalid_model"}, True),
+        (400, {"message": "Model Not Exist"}, True),
+        (422, {"message": "x", "code": "model_not_found"}, True),
+        (403, {"message": "This model is not for your account"}, True),
+        (400, {"message": "Invalid schema"}, False),
+        (429, {"message": "Rate limit of this model"}, False),
+        (500, {"message": "No such model."}, False),
+    ],
+)
+def test_a_model_of_anthropics_that_a_host_does_not_have_is_set_by_variables(
+    status: int, said: Any, helps: bool
+) -> None:
+    body = json.dumps({"error": said}).encode()
+    for model, helped in (("claude-haiku-4-5", helps), ("kimi-k2.5", False)):
+        *_, message = read(MessagesErrors("req_1", model).of_host(status, body))
+        assert message.startswith(said["message"])
         assert ("ANTHROPIC_DEFAULT_HAIKU_MODEL" in message) == helped
 
 

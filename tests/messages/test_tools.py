@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.messages.tools import names_deferred, tools_declared
+from dragoman.messages.tools import change_line, names_deferred, tools_declared
 
 SENTENCE = (
     "The following deferred tools are now available via ToolSearch. Their schemas are NOT loaded. "
@@ -78,3 +78,73 @@ def test_each_kind_of_tool_is_declared_once() -> None:
     assert set(tools[2].schema["properties"]) == {"command", "restart"}
     assert tools[-1].schema is None and tools[-1].tool == {}
     assert tools_declared({}) == []
+
+
+# What comes and goes within a conversation
+
+SCHEMA = {"type": "object"}
+
+
+def added(tool: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "tool_addition", "tool": tool}
+
+
+def defined(name: str, **fields: Any) -> dict[str, Any]:
+    definition = {"name": name, "input_schema": SCHEMA, **fields}
+    return added({"type": "tool_definition", "definition": definition})
+
+
+def named(name: str, kind: str = "tool_addition") -> dict[str, Any]:
+    return {"type": kind, "tool": {"type": "tool_reference", "name": name}}
+
+
+SEARCH = added(
+    {
+        "type": "tool_definition",
+        "definition": {"type": "web_search_20250305", "name": "web_search"},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "names"),
+    [
+        (system([text("Now:"), defined("brew"), defined("pour")]), ["read", "brew", "pour"]),
+        (system([defined("read", description="new")]), ["read"]),
+        (system([named("read"), named("other"), named("read", "tool_removal")]), ["read"]),
+        (system([SEARCH]), ["read"]),
+        ({"role": "user", "content": [defined("brew")]}, ["read"]),
+        (
+            {
+                "role": "assistant",
+                "content": [{"type": "compaction", "tool_changes": [defined("brew")]}],
+            },
+            ["read", "brew"],
+        ),
+        (system([added({"definition": 7}), {"type": "tool_addition", "tool": 7}]), ["read"]),
+    ],
+)
+def test_a_message_may_bring_the_definition_of_a_tool(message: Any, names: list[str]) -> None:
+    given = [{"name": "read", "input_schema": SCHEMA}]
+    tools = tools_declared({"tools": given, "messages": [message]})
+    assert [tool.name for tool in tools] == names
+    assert all(tool.is_loaded_later for tool in tools[1:])
+    assert tools[0].is_loaded_later == (tools[0].tool.get("description") == "new")
+
+
+@pytest.mark.parametrize(
+    ("block", "line"),
+    [
+        (defined("brew"), "Loaded: brew"),
+        (named("brew"), "Loaded: brew"),
+        (named("brew", "tool_removal"), "Do not call any more: brew"),
+        (SEARCH, "Not available here: web_search"),
+        (
+            added({"type": "tool_definition", "definition": {"type": "mcp_toolset"}}),
+            "Not available here: mcp_toolset",
+        ),
+        (text("brew"), ""),
+    ],
+)
+def test_what_comes_and_goes_is_a_line_for_the_model(block: Any, line: str) -> None:
+    assert change_line(block) == line

@@ -5,6 +5,7 @@ as texts and images.
 |--------------------------------------------------|----------------------------------------------|
 | ``x-anthropic-billing-header: …`` of `system`    | nothing: it differs in every request         |
 | a message of role `system`                       | a ``<system-reminder>`` of the user's        |
+| a tool that such a message adds, or takes away   | a line that says so                          |
 | a document with a text, results of a search …    | their titles, addresses and texts            |
 | a PDF, a file that Anthropic keeps               | a line: it is left out, and what to do       |
 | ``tool_reference``                               | ``Loaded: NAME``                             |
@@ -23,6 +24,7 @@ from typing import Any, TypeAlias
 from xml.sax.saxutils import quoteattr
 
 from ..messages.names import blocks_of, text_of
+from ..messages.tools import change_line
 from ..notes import Evidence
 from ..wire.json_codec import Json, array, string
 
@@ -37,8 +39,9 @@ _BILLING = re.compile(r"\Ax-anthropic-billing-header:[^\n]*+\n*+")
 
 def system_text(content: object) -> str:
     """What `system`, or a message of that role, says; blocks are apart by a blank line."""
-    texts = map(text_of, blocks_of({"content": content}))
-    return "\n\n".join(filter(None, (_BILLING.sub("", text) for text in texts)))
+    blocks = blocks_of({"content": content})
+    texts = (_BILLING.sub("", text_of(block)) or change_line(block) for block in blocks)
+    return "\n\n".join(filter(None, texts))
 
 
 def reminder(text: str) -> str:

@@ -38,6 +38,9 @@ _MODELS = (
     "Set ANTHROPIC_MODEL, and ANTHROPIC_DEFAULT_HAIKU_MODEL for small tasks, to models of this "
     "host."
 )
+_OF_MODEL = (400, 403, 422)
+"""What hosts say besides 404 of a model that they do not have: "Invalid model: x" (Mistral), "Model
+Not Exist" (DeepSeek)."""
 _OVERLOADED = re.compile(r"overload|(?:at|over|out of) capacity|\bbusy\b", re.IGNORECASE)
 
 
@@ -66,7 +69,7 @@ class MessagesErrors:
         error = error_object(value)
         name = f"HTTP {status} {responses.get(status, '')}".rstrip()
         message = error.message or f"The upstream answered with {name}."
-        if status == 404 and "claude" in self.model.lower():
+        if self._lacks_model(status, f"{error.code} {message}"):
             message = f"{message} {_MODELS}"
         if status < 400:
             status = 502  # to follow a redirect, a client would send there what it sent here
@@ -75,6 +78,12 @@ class MessagesErrors:
         elif status == 503 and _OVERLOADED.search(f"{error.code} {error.type} {message}"):
             status = 529
         return HttpError(status, self.ours(status, message), retry_after)
+
+    def _lacks_model(self, status: int, said: str) -> bool:
+        """Whether a host may not have a model of Anthropic's, which the client asks for where no
+        variable names another."""
+        of_anthropic = "claude" in self.model.lower()
+        return of_anthropic and (status == 404 or (status in _OF_MODEL and "model" in said.lower()))
 
     def of_turn(self, error: ErrorObject) -> HttpError:
         event = error_event(error)

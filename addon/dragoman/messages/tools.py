@@ -8,6 +8,8 @@
 
 The client runs a call of each.  None of these are tools of Anthropic's servers (``web_search_…``),
 and the placeholder by which Claude Code keeps the loading of tools active.
+
+A tool may also be given, or taken away, within the conversation (`tool_changes`).
 """
 
 from __future__ import annotations
@@ -34,30 +36,86 @@ class MessagesTool:
     """Of its input; None if it is not known."""
     tool: Json
     """As the request has it; empty if that only names it."""
-
-    @property
-    def is_loaded_later(self) -> bool:
-        """Whether it was, or will be, added to a running conversation."""
-        return self.kind == "deferred" or self.tool.get("defer_loading") is True
+    is_loaded_later: bool
+    """Whether it was, or will be, added to a running conversation."""
 
 
 def tools_declared(request: Json) -> list[MessagesTool]:
     """The tools of a request, those of ``tools`` first, in their order; each name once."""
-    declared = {tool.name: tool for tool in _given(request.get("tools"))}
-    for name in names_deferred(request.get("messages")):
-        declared.setdefault(name, MessagesTool(name, "deferred", None, {}))
+    messages = request.get("messages")
+    given = objects(request.get("tools"))
+    found = [_given(tool, later=tool.get("defer_loading") is True) for tool in given]
+    found += [_given(tool, later=True) for tool in tools_added(messages)]
+    declared = {tool.name: tool for tool in found if tool is not None}
+    for name in names_deferred(messages):
+        declared.setdefault(name, MessagesTool(name, "deferred", None, {}, is_loaded_later=True))
     return list(declared.values())
 
 
-def _given(tools: object) -> Iterator[MessagesTool]:
-    for tool in objects(tools):
-        name, found = string(tool.get("name")), _CLIENT_TYPE.fullmatch(string(tool.get("type")))
-        if not name or name == PLACEHOLDER:
-            continue
-        if "input_schema" in tool:
-            yield MessagesTool(name, "function", tool["input_schema"], tool)
-        elif found is not None:
-            yield MessagesTool(name, "client", CLIENT_TOOLS[found[1]], tool)
+def _given(tool: Json, *, later: bool) -> MessagesTool | None:
+    """A tool that the client runs; None for others."""
+    name, found = string(tool.get("name")), _CLIENT_TYPE.fullmatch(string(tool.get("type")))
+    if not name or name == PLACEHOLDER:
+        return None
+    if "input_schema" in tool:
+        return MessagesTool(name, "function", tool["input_schema"], tool, later)
+    return MessagesTool(name, "client", CLIENT_TOOLS[found[1]], tool, later) if found else None
+
+
+# What is given, or taken away, within a conversation
+
+_ADDITION, _REMOVAL = "tool_addition", "tool_removal"
+"""Blocks of messages of role `system`, of the betas ``mid-conversation-tool-changes`` and
+``inline-tools``: Anthropic's SDKs and Claude Code write them, so that ``tools`` stays what it was
+and the host's cache holds."""
+
+
+def tool_changes(messages: object) -> Iterator[Json]:
+    """The blocks by which tools come and go, in their order; a ``compaction`` has those of the
+    messages that it stands for."""
+    for message in objects(messages):
+        for block in objects(message.get("content")):
+            if message.get("role") == "system" and block.get("type") in (_ADDITION, _REMOVAL):
+                yield block
+            elif block.get("type") == "compaction":
+                yield from objects(block.get("tool_changes"))
+
+
+def tools_added(messages: object) -> list[Json]:
+    """The definitions that a conversation brings, as they would stand in ``tools``."""
+    return list(filter(None, map(_definition, tool_changes(messages))))
+
+
+def name_added(change: Json) -> str:
+    """The name of the tool that a block adds; "" for other blocks."""
+    return _name_in(change) if change.get("type") == _ADDITION else ""
+
+
+def change_line(block: Json) -> str:
+    """What a block of an instruction says of a tool, for the model; "" if it says nothing."""
+    name = _name_in(block)
+    if block.get("type") == _REMOVAL:
+        return f"Do not call any more: {name}"
+    if block.get("type") != _ADDITION:
+        return ""
+    definition = _definition(block)
+    if definition is None:
+        return f"Loaded: {name}"
+    is_run = _given(definition, later=True) is not None
+    return f"Loaded: {name}" if is_run else f"Not available here: {name or definition.get('type')}"
+
+
+def _name_in(change: Json) -> str:
+    given = change.get("tool")
+    tool = _definition(change) or (given if isinstance(given, dict) else {})
+    return string(tool.get("name")) or string(tool.get("server_name"))
+
+
+def _definition(change: Json) -> Json | None:
+    """A tool that comes with its definition; None for one that is only named."""
+    tool = change.get("tool")
+    found = tool.get("definition") if isinstance(tool, dict) else None
+    return found if isinstance(found, dict) and change.get("type") == _ADDITION else None
 
 
 # What Claude Code only names

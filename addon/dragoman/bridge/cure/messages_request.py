@@ -13,6 +13,7 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from ...messages import names as api
+from ...messages.tools import tools_added
 from ...notes import Evidence
 from ...wire.json_codec import Json, dumps, objects, string
 from ..messages_blocks import plain_blocks, reminder, system_text, without_billing
@@ -152,7 +153,7 @@ def _thinking(request: Json, family: Family, evidence: Evidence) -> Any:
 def _tools(
     request: Json, family: Family, names: ToolNames, evidence: Evidence
 ) -> Generator[None, None, Any]:
-    tools = request.get("tools")
+    tools = _with_added(request, evidence)
     if family.refuses.web_search:
         tools = _without_search(tools, evidence)
     if not isinstance(tools, list):
@@ -167,6 +168,17 @@ def _tools(
         sent.append(_named(accepted, "name", names) if isinstance(tool, dict) else tool)
         yield
     return sent
+
+
+def _with_added(request: Json, evidence: Evidence) -> Any:
+    """The tools, also those that messages of role `system` bring: these become the user's."""
+    tools, added = request.get("tools"), tools_added(request.get("messages"))
+    if not added:
+        return tools
+    evidence.note("declared", "a tool that a message adds", len(added))
+    latest = {string(tool.get("name")) or at: tool for at, tool in enumerate(added)}
+    kept = [tool for tool in objects(tools) if tool.get("name") not in latest]
+    return [*kept, *latest.values()]
 
 
 def _without_search(tools: Any, evidence: Evidence) -> Any:

@@ -7,12 +7,19 @@ refused.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from ...messages import names as api
-from ...messages.tools import PLACEHOLDER, MessagesTool, tools_declared
+from ...messages.tools import (
+    PLACEHOLDER,
+    MessagesTool,
+    name_added,
+    tool_changes,
+    tools_added,
+    tools_declared,
+)
 from ...notes import Evidence
 from ...reply.turn_context import Tool, TurnContext
 from ...wire.errors import Refused
@@ -53,7 +60,10 @@ def convert_messages(
     family = family_of(model)
     tools = tools_declared(dict(request.values))
     toolbox = Toolbox(family, unsupported=unsupported, evidence=evidence)
-    missed = _missed(request, {tool.name for tool in tools}, toolbox)
+    declared = {tool.name for tool in tools}
+    missed = _missed(request.array("tools"), declared, toolbox)
+    added = [("a tool_addition", tool) for tool in tools_added(request.get("messages"))]
+    missed_later = _missed(added, declared, toolbox)
     for tool in _in_order(tools, request):
         toolbox.declare([(f"tool {label(tool.name)}", _function(tool))])
         yield
@@ -62,7 +72,7 @@ def convert_messages(
     effort, thinks = _effort(request, family, evidence)
     echoed = {name: value for name, value in request.values.items() if name != "messages"}
     turn = TurnContext(echoed, model, request.boolean("stream") is True, {}, thinks)
-    fields = RequestObject(_fields(request, missed, evidence))
+    fields = RequestObject(_fields(request, [*missed, *missed_later], evidence))
     conversion = yield from converted(
         fields, turn, messages, toolbox, names=names, effort=effort, evidence=evidence
     )
@@ -142,11 +152,11 @@ def _not_here(missed: list[str]) -> str:
 # Tools
 
 
-def _missed(request: RequestObject, declared: set[str], toolbox: Toolbox) -> list[str]:
+def _missed(given: Iterable[tuple[str, Any]], declared: set[str], toolbox: Toolbox) -> list[str]:
     """The names of the tools that Anthropic's servers run: recorded, or refused.  Refuses malformed
-    ones of the client's."""
+    ones of the client's.  `given`: each with its path."""
     missed = []
-    for path, value in request.array("tools"):
+    for path, value in given:
         tool = RequestObject.of(value, path)
         name = tool.string("name") or ""
         tool.plain_object("input_schema")
@@ -174,13 +184,15 @@ def _in_order(tools: list[MessagesTool], request: RequestObject) -> list[Message
 
 
 def _references(messages: object) -> dict[str, None]:
-    """The tools that outputs have named as loaded, each once."""
+    """The tools that outputs have named as loaded, or the client has added, each once."""
     found: dict[str, None] = {}
     for message in objects(messages):
         for block in objects(message.get("content")):
             for inner in objects(block.get("content")) if block.get("type") == api.RESULT else ():
                 if inner.get("type") == "tool_reference":
                     found.setdefault(string(inner.get("tool_name")))
+        for name in map(name_added, tool_changes([message])):
+            found.setdefault(name)
     return found
 
 
