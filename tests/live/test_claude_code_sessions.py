@@ -1,5 +1,6 @@
 """Sessions of Claude Code at a chat-only host that refuses what Moonshot's does: parallel calls
-with an image, a PDF and a failure, tools that are loaded, a sub-agent, a second prompt (``-c``)."""
+with an image, a PDF and a failure, tools that are loaded, a sub-agent, plan mode, a second prompt
+(``-c``)."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from fixtures.wire import Request
 from tests.live.claude_code import TEA, Claude, newest
 from tests.live.strict_host import refusal_of
 from tests.live.test_claude_code_bridge import ANSWER, talks_to, written
+from tests.live.test_repeated_calls import k2
 
 Json = dict[str, Any]
 PNG = base64.b64decode(
@@ -122,6 +124,29 @@ def test_a_second_prompt_continues_the_first_conversation(claude: Claude) -> Non
         assert claude.answer(*arguments) == "All is well."
     assert host.refused == []
     assert len(begun_alike(claude)) == 4
+
+
+@newest
+@pytest.mark.parametrize("leaks", [False, True])
+def test_a_plan_is_made_refused_and_carried_out(claude: Claude, *, leaks: bool) -> None:
+    """The tool that ends plan mode is only named, as those of servers are."""
+    host, done = Host(claude), {"plan": "1. Say it."}
+    ends = [{"content": k2("ExitPlanMode", json.dumps(done))}]
+    host.main = [
+        calls(bash("echo early >> ran")),
+        ends if leaks else calls(("ExitPlanMode", done)),
+        calls(("ExitPlanMode", {"plan": "2. Say it twice."})),
+        calls(bash("echo it >> ran")),
+    ]
+    said, asked = claude.plan({"behavior": "deny", "message": "Say it twice."})
+    assert said == "All is well."
+    assert asked == ["ExitPlanMode", "ExitPlanMode", "Bash"]
+    assert claude.ran == ["it"]
+    assert host.refused == []
+    outputs = [m["content"] for m in begun_alike(claude)[-1]["messages"] if m["role"] == "tool"]
+    assert outputs[0].startswith("Error: ")
+    assert "Say it twice." in outputs[1]
+    assert outputs[2].startswith("User has approved")
 
 
 def small(body: Json) -> str:
