@@ -197,7 +197,7 @@ def generated(pick: random.Random, *, plain: bool) -> tuple[str, set[int], set[i
     fence, numbers = "", (set(), set())
     for number in range(pick.randrange(4, 20)):
         indent = pick.choice(INDENTS[: 4 if plain and fence else 5] if plain else INDENTS)
-        match pick.randrange(4):
+        match pick.randrange(5):
             case 0:
                 lines.append(pick.choice(LINES[:3] if plain else LINES))
             case 1:
@@ -211,6 +211,9 @@ def generated(pick: random.Random, *, plain: bool) -> tuple[str, set[int], set[i
             case 2:
                 numbers[not fence].add(number)
                 lines += (CALL % number).split("\n")
+            case 3:
+                numbers[0].add(number)
+                lines += ["", *(f"      {line}" for line in (CALL % number).split("\n"))]
             case _:
                 lines += ["", "More."]
     return "\n".join([*lines, "The end."]), *numbers

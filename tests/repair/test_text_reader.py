@@ -139,6 +139,22 @@ def test_what_quotes_a_call_holds_for_the_models_of_every_format(name: str, line
             )
 
 
+# Harmony's text is all in its own messages.
+@pytest.mark.parametrize("name", [name for name in CALLS if name != "harmony"])
+def test_an_indented_block_after_a_call_quotes_what_is_in_it(name: str) -> None:
+    call, meant = CALLS[name].replace("¦", ""), MEANT.replace(": ", ":")
+    block = "    " + call.replace("\n", "\n    ")
+    deep = "      " + call.replace("\n", "\n      ")
+    for before, after in (
+        ("", f"\n\n{block}\n\nThat is it."),
+        ("- a\n\n  ", f"\n\n{deep}\n\nThat is it."),
+    ):
+        left = f"{before}{meant}{after}".replace(": ", ":")
+        assert at_sizes(MODELS[name], f"{before}{call}{after}") == left
+    for before, after in (("", f"\n\n{call}"), ("", f"\n{block}"), ("- a\n  ", f"\n\n{block}")):
+        assert at_sizes(MODELS[name], f"{before}{call}{after}") == f"{before}{meant}{meant}"
+
+
 @pytest.mark.parametrize("shape", ["`{}` it is.", "So:\n\n    {}\n", "<code>{}</code>", 'a "{}" b'])
 def test_a_fence_within_a_quoted_call_hides_no_call_after_it(shape: str) -> None:
     call = (

@@ -246,6 +246,12 @@ class MarkdownCode:
         self.feed(text)
         self._fences, self._line = fences, _FENCE.sub("", self._line)
 
+    def add_call(self) -> None:
+        """A call is here, which leaves as one: a word of a line of text."""
+        if self._indent():
+            self._line = ""
+        self.feed("x")
+
     def end_header(self, before: MarkdownCode) -> None:
         """What was fed since `before` is the header of a call that is text: a fence that began in
         it is the call's."""
@@ -271,11 +277,14 @@ class MarkdownCode:
         """Whether a line of text comes here to a place where it may name something."""
         return _AFTER_WORD.search(self._line, max(0, len(self._line) - _HEAD)) is not None
 
-    def quotation(self) -> Quotation | None:
+    def quotation(self, *, after_call: bool = False) -> Quotation | None:
         """How calls that begin here may be quoted, if code is not open for certain; None if
-        nothing quotes them."""
-        line = _QUOTED_LINE.match(f"{self._line}x") is not None
+        nothing quotes them.  What comes right `after_call` is as that was, but for an indented
+        block that begins between the two."""
         indent = self._indent() if self._line.startswith((" ", "\t")) else 0
+        if after_call:
+            return Quotation(indent) if indent else None
+        line = _QUOTED_LINE.match(f"{self._line}x") is not None
         inline, closers, row = self.inline, self._closers(), _ROW.match(self._line) is not None
         found = line or indent or inline or closers or row
         return Quotation(indent, line, inline, closers, row) if found else None
@@ -381,7 +390,7 @@ def _unquoted(line: str) -> tuple[int, str]:
 def _context(above: tuple[str, ...]) -> tuple[list[int], bool]:
     """The columns at which the text of the list items begins that are open after these lines, and
     whether a paragraph is."""
-    margins, paragraph = list[int](), False
+    margins, paragraph, of_depth = list[int](), False, 0
     for line in above:
         depth, text = _unquoted(line)
         begins = depth > 0 or _NO_PARAGRAPH.match(text) is not None
@@ -395,14 +404,15 @@ def _context(above: tuple[str, ...]) -> tuple[list[int], bool]:
         if indent >= 4:
             margins = margins if paragraph else inside
             continue
-        continues = paragraph and len(inside) == len(margins)
+        continues = paragraph and len(inside) == len(margins) and depth >= of_depth
         if item and not (continues and (item[1] or not text[item.end() :].strip())):
             rest = text[item.end() :]
             margins = margins if depth else [*inside, len(item[0].expandtabs(4))]
             paragraph = _NO_PARAGRAPH.match(rest) is None and _width(rest) < 4
+            of_depth = depth
             continue
         if begins or not paragraph:
-            margins = inside
+            margins, of_depth = inside, depth
         paragraph = _NO_PARAGRAPH.match(text) is None
     return margins, paragraph
 

@@ -124,6 +124,7 @@ class ScanState:
     def add_call(self, leak_format: LeakFormat) -> None:
         """What was found is a call of this format."""
         self.called = True
+        self.code.add_call()
         self.called_in.add(leak_format)
         counts = self.counts
         counts.calls += 1

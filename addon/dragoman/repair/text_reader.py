@@ -135,9 +135,8 @@ class TextReader:
             if opens is None and not self.ended:
                 return None
             opens_call = opens and marker.kind is None
-            # What comes right after a call is as it was.
             after_call = self._state.called and self.fresh
-            quotation = None if after_call else code.quotation()
+            quotation = code.quotation(after_call=after_call)
             quoted: bool | None = False
             if quotation is not None:
                 after = self.buffer[marker.end : marker.end + AFTER_LIMIT]
