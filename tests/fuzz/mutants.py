@@ -42,10 +42,10 @@ def wrong_values() -> list[Any]:
 
 
 def wrong_values_in_turn(turn: int) -> list[Any]:
-    """One of every type, and a third of the others."""
+    """One of every type, and a sixth of the others."""
     types = [None, True, 7, 1.5, "x", [], {}, {"type": []}]
     others = [value for value in wrong_values() if value not in types]
-    return types + others[turn % 3 :: 3]
+    return types + others[turn % 6 :: 6]
 
 
 @dataclass(frozen=True, slots=True)

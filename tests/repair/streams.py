@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,12 +20,22 @@ from dragoman.repair.scanner import Scanner
 from dragoman.wire.sse import Frame, FrameSplitter
 
 NOW = 1_700_000_000
+CUTS = 40
 RULES = {
     "any": CallRule("any", quoted_last=True),
     "open": CallRule("any"),
     "declared": CallRule("declared"),
     "none": CallRule("none"),
 }
+
+
+def places_to_cut(length: int, name: str) -> range:
+    """Where a text of this length is cut in two: everywhere, or at some `CUTS` places.
+
+    Which these are, differs with `name`: in a table of texts each tag is cut everywhere.
+    """
+    step = length // CUTS + 1
+    return range(1 + zlib.crc32(name.encode()) % step, length, step)
 
 
 def scanner_of(tools: DeclaredTools, rule: str = "any", formats: ActiveFormats = ALL) -> Scanner:

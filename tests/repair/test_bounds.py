@@ -30,7 +30,7 @@ def test_tags_in_the_place_of_arguments_are_read_once() -> None:
     assert calls(400_000) < 15 * calls(40_000)
 
 
-@pytest.mark.parametrize("size", [4, 1000, 2 * HELD_LIMIT])
+@pytest.mark.parametrize("size", [40, 1000, 2 * HELD_LIMIT])
 @pytest.mark.parametrize(("lines", "calls"), [(60_000, 1), (120_000, 0)])
 def test_a_call_that_is_longer_than_is_held_is_text(lines: int, calls: int, size: int) -> None:
     text = BEGIN + '{"a":"' + "line <b>\\n" * lines + '"}<|tool_call_end|>'
@@ -59,7 +59,7 @@ def _held(texts: list[str]) -> int:
         ([BEGIN, '{"a":"', *["\\n" * 50] * 500], 28),
         ([BEGIN, '{"a":"', *["<b>" * 300] * 500], 28),
         ([BEGIN, '{"a":1}', *[" "] * 9000], BLANK_LIMIT),
-        (["```\n" + BEGIN + '{"a":"', *["x"] * 2 * CANDIDATE_LIMIT], CANDIDATE_LIMIT + 1),
+        (["```\n" + BEGIN + '{"a":"', *["x" * 16] * (CANDIDATE_LIMIT // 8)], CANDIDATE_LIMIT + 16),
         (["```\n" + BEGIN + "{}", *[" " * 16] * (CANDIDATE_LIMIT // 8)], CANDIDATE_LIMIT + 16),
         ([BEGIN, '{"a":"<|tool_call_end|>', *["x" * 10] * 5000], 28),
         ([BEGIN, '{"a":"', *["<|tool_call_end|>"] * 5000], 28),

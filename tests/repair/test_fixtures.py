@@ -11,7 +11,7 @@ import pytest
 from dragoman.repair.formats import AUTO
 from dragoman.wire.sse import FrameSplitter
 from fixtures import regenerate
-from tests.repair.streams import Read, read, repair, sse
+from tests.repair.streams import Read, places_to_cut, read, repair, sse
 
 FIXTURES = regenerate.chat_fixtures()
 STREAMS = [folder for folder in FIXTURES if (folder / "upstream.sse").exists()]
@@ -129,11 +129,11 @@ def _gist(out: Read) -> tuple[list[Any], list[str], str]:
 
 @every_cuttable
 def test_text_cut_at_any_character_reads_the_same(folder: Path) -> None:
-    """Every chunk is cut at every place of its first hundred, and at a hundred more."""
+    """Every chunk is cut in two."""
     chunks = _chunks(_answer(folder))
     done = b"[DONE]" in _answer(folder)
     want = _results(sse(chunks, done=done), folder)
     longest = max(map(_size, chunks), default=0)
-    for at in (*range(1, min(longest, 100)), *range(100, longest, 1 + longest // 100)):
+    for at in places_to_cut(longest, folder.name):
         cut = [part for chunk in chunks for part in _cut_in_two(chunk, at)]
         assert _results(sse(cut, done=done), folder) == want

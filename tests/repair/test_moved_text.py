@@ -146,7 +146,7 @@ codes = st.lists(st.sampled_from(CODE), max_size=12).map("".join)
 @given(codes.flatmap(lambda text: st.tuples(st.just(text), cut(text))))
 @example((f"```{CB}{AB}```{AB}", [f"```{CB}{AB}", f"```{AB}"]))
 @example((f"```- {SE}```{SB}", [f"```- {SE}", f"```{SB}"]))
-@settings(max_examples=120)
+@settings(max_examples=60)
 def test_what_passed_unread_counts_as_what_was_read(case: tuple[str, list[str]]) -> None:
     """Frames without a marker are not read when they pass; whether code is open must not
     depend on it."""

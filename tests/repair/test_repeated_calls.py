@@ -215,8 +215,10 @@ def test_half_a_repetition_is_never_handed_over(order: str) -> None:
     deltas = list(deltas_of(turn, 1))
     first = len(list(deltas_of(turn[:1], 1)))
     half = [chunk(delta) for delta in deltas[:first]]
-    for held in deltas[first:-1]:
+    for number, held in enumerate(deltas[first:-1]):
         half.append(chunk(held))
+        if number % 3:
+            continue
         out = read(repair(sse([*half, chunk({}, "length")]), REQUEST))
         assert [call["arguments"] for call in out.calls] == [PUSH]
         assert out.finish == ["length"]

@@ -153,7 +153,7 @@ def meant(text: str, size: int = 0) -> tuple[str, list[tuple[str, Any]]]:
 
 def damages(tag: str, dice: random.Random) -> list[str]:
     """What may be left of a tag: nothing, two of it, or one of the halves."""
-    cuts = {1, 2, len(tag) // 2, len(tag) - 1, *(dice.randrange(1, len(tag)) for _ in range(4))}
+    cuts = {1, len(tag) - 1, *(dice.randrange(1, len(tag)) for _ in range(2))}
     return ["", tag * 2, *(half for cut in sorted(cuts) for half in (tag[:cut], tag[cut:]))]
 
 
@@ -216,11 +216,11 @@ def test_a_value_may_quote_the_tags_of_any_format(name: str) -> None:
     closing["kimi_k3"] = f"{CL}argument{SEP}"
     values += [f"a {tag} b" for tag in closing.values()]
     values += ["x</function>y", "</tool_call> z", "<tool_call>", '{"name": "bash"}', "<p>\n</p>"]
-    for value, line in itertools.product(values, ("\n", "")):
+    for value in values:
         hostile = f"So:\n{value} it is"
-        for arguments in (
-            {"path": "a", "content": hostile},
-            {"content": hostile, "path": "a"},
+        for arguments, line in (
+            ({"path": "a", "content": hostile}, "\n"),
+            ({"content": hostile, "path": "a"}, ""),
         ):
             text = text_of(write("write_file", arguments, line))
             for size in (0, 1, 7):

@@ -17,7 +17,7 @@ from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.formats.protocol import LeakFormat
 from dragoman.repair.policy import Policy
 from dragoman.wire.sse import split
-from tests.repair.streams import NOW, Read, chunk, read, scanner_of, sse
+from tests.repair.streams import NOW, Read, chunk, places_to_cut, read, scanner_of, sse
 
 TOOLS = {
     "bash": {"command": {"type": "string"}, "timeout": {"type": "integer"}},
@@ -51,9 +51,9 @@ def gist(events: list[ScanEvent]) -> str:
 
 
 def cuts_of(text: str) -> list[list[str]]:
-    """The text in any two pieces, and in pieces of one, two, three and seven characters."""
+    """The text in two pieces, and in pieces of one, two, three and seven characters."""
     sizes = [[text[at : at + size] for at in range(0, len(text), size)] for size in (1, 2, 3, 7)]
-    return sizes + [[text[:at], text[at:]] for at in range(1, len(text))]
+    return sizes + [[text[:at], text[at:]] for at in places_to_cut(len(text), text)]
 
 
 def events_of(
