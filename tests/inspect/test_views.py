@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from mitmproxy import contentviews, http
 from mitmproxy.test import taddons, tflow
 
 from dragoman.inspect.exchange import Exchange
+from dragoman.inspect.pages.page import WIDTH
 from dragoman.inspect.stats import Stats
 from dragoman.proxy.observe import views
 from dragoman.proxy.observe.recorder import FlowRecorder
@@ -21,12 +24,12 @@ NAMES = ["LLM stream", "LLM upstream", "LLM diff", "LLM request"]
 
 
 @pytest.fixture(autouse=True)
-def installed() -> Iterator[None]:
-    """The views, in a mitmproxy with the options that showing things needs."""
+def installed() -> Iterator[Any]:
+    """The views, in a mitmproxy with the options that showing things needs: its master."""
     with taddons.context() as context:
         context.options.add_option("protobuf_definitions", str | None, None, "")
         views.install(Stats())
-        yield
+        yield context.master
 
 
 def flow(*, watched: bool = True) -> http.HTTPFlow:
@@ -105,3 +108,21 @@ def test_a_fault_in_a_page_is_logged_and_said(
     with caplog.at_level(logging.ERROR):
         assert "cannot be shown" in shown(made.response, made)[0]
     assert "boom" in caplog.text
+
+
+def test_texts_fill_the_window_of_the_console(installed: Any) -> None:
+    of, text = flow(), "several words " * 20
+    body = json.dumps({"choices": [{"message": {"content": text}}]}).encode()
+    record = FlowRecorder(of, "watch", keep=10**6)
+    record.reply.add(body, body)
+    record.end(of)
+
+    def lines() -> list[str]:
+        page = shown(of.response, of, "LLM stream")[0]
+        return [line.strip() for line in page.splitlines() if "words" in line]
+
+    narrow = lines()
+    installed.ui = SimpleNamespace(get_cols_rows=lambda: (100, 40))
+    wide = lines()
+    assert max(map(len, narrow)) <= WIDTH - 4 < max(map(len, wide)) <= 96
+    assert " ".join(wide) == " ".join(narrow) == text.strip(), "at words"

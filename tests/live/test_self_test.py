@@ -18,7 +18,7 @@ from tests.live.responses import REQUEST
 from tests.live.wire import exchange
 
 SCRIPTS = (ADDON, ROOT / "tests" / "live" / "controls.py")
-ENDED = r"The self-test has ended\.\n.*\n.*\n"
+ENDED = r"The self-test has ended: .*\.\n.*\n.*\n"
 Start = Callable[..., Mitmdump]
 
 
@@ -50,13 +50,19 @@ def verdicts(proxy: Mitmdump, *, direct: bool = False) -> list[str]:
     """What the self-test says of repair and bridge."""
     command(proxy, "dragoman.selftest", direct=direct)
     log = proxy.wait_for_log(ENDED)
-    return log[log.index("The self-test has ended.") :].splitlines()[1:3]
+    return log[log.index("The self-test has ended") :].splitlines()[1:3]
 
 
 def test_both_jobs_work_in_regular_mode(start: Start) -> None:
     repair, bridge = verdicts(start())
     assert repair.startswith("repair: works")
     assert bridge.startswith("bridge: works")
+
+
+def test_the_verdicts_come_first_as_a_status_line_is_short(start: Start) -> None:
+    proxy = start("--set", "dragoman_bridge=off")
+    verdicts(proxy)
+    assert "The self-test has ended: repair works, bridge FAILED." in proxy.log
 
 
 def test_both_jobs_work_in_front_of_a_host_that_is_not_asked(

@@ -41,6 +41,13 @@ def test_stats_counts_what_was_done(screen: Screen) -> None:
     assert rows["tokens out"] == str(2 * 133)
 
 
+def test_the_self_test_answers_in_the_command_bar(screen: Screen) -> None:
+    assert "give the command again" in screen.run("dragoman.selftest")
+    while "is running" in (answer := screen.run("dragoman.selftest")):
+        pass
+    assert [each.partition(":")[2][:6] for each in json.loads(answer)] == [" works"] * 2
+
+
 def test_stats_are_a_view_as_well(screen: Screen) -> None:
     screen.open("key=repair")
     screen.choose("LLM statistics")

@@ -67,3 +67,10 @@ def test_another_view_can_be_chosen(console: Console) -> None:
     console.press(key[1])
     console.wait_for(MARKER)
     console.press("q")
+
+
+def test_the_self_test_answers_in_the_status_line(console: Console) -> None:
+    console.type(":dragoman.selftest")
+    console.press("Enter")
+    console.wait_for("The self-test has ended: repair works, bridge works")
+    console.press("q")

@@ -5,6 +5,9 @@ client connects to the proxy's listening address, and asks our own upstream on 1
 speaks only Chat Completions and leaks a call.  Flows of that client, known by its port, are sent
 to that upstream in every mode.  Both requests are ordinary flows, seen in the list, the views and
 the log; but the hosts that are known and the statistics stay as they were.
+
+The answer is shown where it was asked for.  The console shows an alert in its status line.  mitmweb
+shows only what a command returns at once, so there the command, given again, returns the answer.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from http.client import HTTPConnection, HTTPException
 from typing import Any, cast
 
 from mitmproxy import ctx, exceptions, http
+from mitmproxy.log import ALERT
 from mitmproxy.proxy.mode_specs import RegularMode, ReverseMode
 
 from ..bridge.read_reply import read_reply
@@ -64,15 +68,22 @@ class SelfTest:
         self._upstream = 0
         """The port of our upstream."""
         self._task: asyncio.Task[None] | None = None
+        self._unread: list[str] = []
+        """The answer, if it was asked for in mitmweb and has not been read."""
 
     @typed_command("dragoman.selftest")
     def start(self) -> Sequence[str]:
         """Send a leaked call and a bridged turn of a built-in upstream through this proxy."""
         if self._task is not None and not self._task.done():
-            raise exceptions.CommandError("The self-test is running: see the event log.")
+            return ["The self-test is running."]
+        if self._unread:
+            answer, self._unread = self._unread, []
+            return answer
         host, port, is_reverse = _listening()
         self._task = asyncio.get_running_loop().create_task(self._run(host, port, is_reverse))
-        return ["The self-test runs: its result comes in the event log."]
+        if _in_mitmweb():
+            return ["The self-test is running: give the command again to read its answer."]
+        return ["The self-test is running: its answer comes in the status line and the log."]
 
     def requestheaders(self, flow: http.HTTPFlow) -> None:
         """Send the flows of our client to our upstream."""
@@ -84,7 +95,7 @@ class SelfTest:
     async def _run(self, host: str, port: int, is_reverse: bool) -> None:
         server = await asyncio.start_server(_answer, _LOCAL, 0)
         self._upstream = server.sockets[0].getsockname()[1]
-        results = []
+        verdicts: dict[str, str] = {}
         try:
             for job, path, request in _JOBS:
                 target = path if is_reverse else f"http://{_LOCAL}:{self._upstream}{path}"
@@ -92,15 +103,20 @@ class SelfTest:
                 try:
                     status, reply = await asyncio.wait_for(asking, 2 * PATIENCE)
                 except (OSError, HTTPException, TimeoutError) as error:
-                    results.append(f"{job}: FAILED: {error or 'no answer'}")
+                    verdicts[job] = f"FAILED: {error or 'no answer'}"
                     continue
-                results.append(f"{job}: {_verdict(job, status, reply)}")
+                verdicts[job] = _verdict(job, status, reply)
         except Exception:
             logger.exception("The self-test could not end")
         finally:
             server.close()
             self._hosts.forget_self_test()
-        logger.info("The self-test has ended.\n%s", "\n".join(results))
+        # A status line has room for a few words: first the verdicts, then their reasons.
+        words = ", ".join(f"{job} {verdict.partition(':')[0]}" for job, verdict in verdicts.items())
+        reasons = [f"{job}: {verdict}" for job, verdict in verdicts.items()]
+        if _in_mitmweb():
+            self._unread = reasons
+        logger.log(ALERT, "The self-test has ended: %s.\n%s", words, "\n".join(reasons))
 
     def _ask(self, proxy: tuple[str, int], target: str, request: Any) -> tuple[int, bytes]:
         """In a thread."""
@@ -130,6 +146,10 @@ def _listening() -> tuple[str, int, bool]:
                 anywhere = host in ("", "0.0.0.0", "::")
                 return _LOCAL if anywhere else host, port, is_reverse
     raise exceptions.CommandError("The self-test needs a proxy in regular or reverse mode.")
+
+
+def _in_mitmweb() -> bool:
+    return ctx.master.addons.get("webaddon") is not None
 
 
 def _verdict(job: str, status: int, reply: bytes) -> str:

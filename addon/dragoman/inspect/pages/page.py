@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,7 +31,6 @@ _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
 _LINE_END = re.compile(r"\r\n?")
-_WRAPPED = re.compile(rf"(\S.{{0,{WIDTH - 5}}})(?:\s+|$)|(\S{{{WIDTH - 4}}})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +95,16 @@ def block(text: str, limit: int = MAX_TEXT, *, mark: str = "  ") -> Page:
     return [Line(f"{mark}{line}".rstrip()) for line in lines]
 
 
-def prose(text: str, mark: str, limit: int = MAX_TEXT) -> Page:
-    """Text with long lines wrapped."""
+def prose(text: str, mark: str, limit: int = MAX_TEXT, *, width: int = WIDTH) -> Page:
+    """Text with long lines wrapped at words, for a window of `width` characters."""
     lines = (line.text for line in block(text, limit, mark=""))
-    return [Line(f"{mark}{piece}".rstrip()) for line in lines for piece in _wrapped(line)]
+    return [Line(f"{mark}{piece}".rstrip()) for line in lines for piece in _wrapped(line, width)]
 
 
-def _wrapped(line: str) -> list[str]:
-    if len(line) <= WIDTH - 4:
+def _wrapped(line: str, width: int = WIDTH) -> list[str]:
+    if len(line) <= width - 4:
         return [line]
-    return [match[1] or match[2] for match in _WRAPPED.finditer(line)]
+    return textwrap.wrap(line, max(width, WIDTH) - 4, break_on_hyphens=False)
 
 
 def pretty(text: str, limit: int = MAX_TEXT) -> Page:

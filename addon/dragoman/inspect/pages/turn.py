@@ -44,12 +44,12 @@ MIN_SPENT = 0.1
 _NO_FINISH = "no finish reason"
 
 
-def turn_page(exchange: Exchange) -> Page:
-    """As far as the reply has come."""
+def turn_page(exchange: Exchange, width: int = WIDTH) -> Page:
+    """As far as the reply has come, its texts wrapped for a window of `width` characters."""
     reply, facts = parse_reply(exchange.client_reply), exchange.facts
     page = [*_headline(exchange, reply, facts), *_error(exchange, reply), *_done(exchange)]
     for choice in reply.choices:
-        page += _choice(choice, alone=len(reply.choices) == 1)
+        page += _choice(choice, width, alone=len(reply.choices) == 1)
     if not reply.shape and exchange.client_reply:
         start = block(exchange.client_reply[:4000].decode("utf-8", "replace"), 2000)
         page += section("The reply is not of a form that is known here", start)
@@ -104,7 +104,7 @@ def _error(exchange: Exchange, reply: ParsedReply) -> Page:
     return section(title, prose(error.message or "(no message)", "  ", 4000), "error")
 
 
-def _choice(choice: ParsedChoice, *, alone: bool) -> Page:
+def _choice(choice: ParsedChoice, width: int, *, alone: bool) -> Page:
     page: Page = []
     if not alone:
         finish = one_line(choice.finish, 60) or _NO_FINISH
@@ -119,16 +119,16 @@ def _choice(choice: ParsedChoice, *, alone: bool) -> Page:
             number += 1
             page += _call(part, number)
         elif part.text.strip():
-            page += _prose(part)
+            page += _prose(part, width)
     if len(choice.parts) > MAX_CALLS:
         page.append(Line(f"… and {count(len(choice.parts) - MAX_CALLS, 'further part')} …", "key"))
     return page
 
 
-def _prose(part: Prose) -> Page:
+def _prose(part: Prose, width: int) -> Page:
     mark = "  │ " if part.kind == "reasoning" else "  "
     style: Style = "error" if part.kind == "refusal" else "header"
-    return section(part.kind.title(), prose(part.text.strip("\r\n"), mark), style)
+    return section(part.kind.title(), prose(part.text.strip("\r\n"), mark, width=width), style)
 
 
 def _call(call: ParsedCall, number: int) -> Page:

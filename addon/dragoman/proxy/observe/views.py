@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from mitmproxy import contentviews, http
+from mitmproxy import contentviews, ctx, http
 from mitmproxy.flow import Flow
 
 from ...inspect.exchange import Exchange
-from ...inspect.pages.page import Line, Page, stats_page
+from ...inspect.pages.page import WIDTH, Line, Page, stats_page
 from ...inspect.stats import Stats, rows
 from .recorder import exchange_of, is_watched
 
@@ -63,20 +63,29 @@ class _View:
         return bool(self.name < other.name)
 
 
-def _lazy(name: str, function: str) -> Callable[[Exchange], Page]:
+def _width() -> int:
+    """The characters of a line: those of the console's window.  mitmweb does not say how wide its
+    window is, and does not wrap."""
+    screen: Any = getattr(ctx.master, "ui", None)
+    columns: int = screen.get_cols_rows()[0] if screen is not None else WIDTH
+    return columns
+
+
+def _lazy(name: str, function: str, *, has_texts: bool = False) -> Callable[[Exchange], Page]:
     """A page of `inspect.pages`, imported when it is first shown: mitmdump starts sooner
-    without."""
+    without.  `has_texts`: texts on it are wrapped."""
 
     def page(exchange: Exchange) -> Page:
         module = importlib.import_module(f"....inspect.pages.{name}", __name__)
-        shown: Page = getattr(module, function)(exchange)
+        more = (_width(),) if has_texts else ()
+        shown: Page = getattr(module, function)(exchange, *more)
         return shown
 
     return page
 
 
 VIEWS = (
-    _View("LLM stream", _lazy("turn", "turn_page"), "response"),
+    _View("LLM stream", _lazy("turn", "turn_page", has_texts=True), "response"),
     _View("LLM upstream", _lazy("upstream", "upstream_page")),
     _View("LLM diff", _lazy("diff", "diff_page")),
     _View("LLM full diff", _lazy("diff", "full_diff_page")),
