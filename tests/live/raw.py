@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import ssl
 import threading
@@ -19,19 +20,14 @@ TIMEOUT = 60.0
 
 
 def send(proxy: Mitmdump, request: bytes) -> bytes:
-    """What the proxy answers before it closes, or has been silent for a moment; fails if it
-    neither answers nor closes."""
+    """What the proxy answers: a whole reply, or all before it closes; fails if it does neither."""
     with socket.create_connection(("127.0.0.1", proxy.port), TIMEOUT) as connection:
         with contextlib.suppress(ConnectionError):
             connection.sendall(request)
         received = b""
         with contextlib.suppress(ConnectionError):
-            while piece := connection.recv(65536):
+            while not _is_whole(received) and (piece := connection.recv(65536)):
                 received += piece
-                connection.settimeout(0.3)
-                # Silence behind an answer is its end, as far as this matters here.
-                if not _more(connection):
-                    break
     return received
 
 
@@ -71,11 +67,12 @@ def send_http2(proxy: Mitmdump, headers: list[tuple[str, str]], body: bytes) -> 
     return 0
 
 
-def _more(connection: socket.socket) -> bool:
-    try:
-        return bool(connection.recv(1, socket.MSG_PEEK))
-    except TimeoutError:
-        return False
+def _is_whole(reply: bytes) -> bool:
+    head, end, body = reply.partition(b"\r\n\r\n")
+    length = re.search(rb"^content-length: *(\d+)", head, re.IGNORECASE | re.MULTILINE)
+    if length:
+        return bool(end) and len(body) >= int(length[1])
+    return b"chunked" in head and body.endswith(b"\r\n0\r\n\r\n")
 
 
 @contextlib.contextmanager

@@ -13,11 +13,13 @@ from collections.abc import Callable
 import pytest
 
 from fixtures.server import Reply, Upstream
+from fixtures.wire import unread
 from tests.live.chat import CONTROLS
 from tests.live.mitmdump import ADDON, Mitmdump
 from tests.live.raw import read_request, serving
 from tests.live.wire import TIMEOUT
 from tests.repair.streams import chunk, sse
+from tests.waiting import eventually
 
 GetMitmdump = Callable[..., Mitmdump]
 CHAT = {"model": "m", "stream": True, "messages": []}
@@ -135,7 +137,10 @@ def test_the_chunks_of_one_read_leave_as_one(mitmdump: GetMitmdump) -> None:
     def answer(connection: socket.socket) -> None:
         read_request(connection.makefile("rb"))
         connection.sendall(head + b"\r\n\r\n")
-        time.sleep(0.5)  # the headers are a read of their own
+        ends = connection.getpeername(), connection.getsockname()
+        if unread(*ends) is None:
+            time.sleep(0.5)
+        eventually(lambda: not unread(*ends))  # the headers are a read of their own
         connection.sendall(body)
 
     with serving(answer) as url:
