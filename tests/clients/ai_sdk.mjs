@@ -1,5 +1,6 @@
 // Vercel's AI SDK with a tool it runs itself, asked over standard input as openai_node.mjs is.
 
+import { createAnthropic } from "@ai-sdk/anthropic";
 import { createOpenAI } from "@ai-sdk/openai";
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible";
 import { generateText, stepCountIs, streamText, tool } from "ai";
@@ -10,6 +11,7 @@ import { serve } from "./jobs.mjs";
 function model(api, baseURL) {
   const settings = { baseURL, apiKey: "sk-test", name: "replay" };
   if (api === "responses") return createOpenAI(settings).responses("kimi-k2.5");
+  if (api === "messages") return createAnthropic(settings)("kimi-k2.5");
   return createOpenAICompatible(settings)("kimi-k2.5");
 }
 

@@ -1,4 +1,5 @@
-"""Clients that run tools themselves: the AI SDK and openai-agents, on chat and Responses.
+"""Clients that run tools themselves, at a chat host: the AI SDK, openai-agents, pydantic-ai, and
+the tool runners of Anthropic's clients.
 
 The host leaks the call into its reasoning; the client runs it and sends the output; the
 host answers with text.
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -21,38 +23,64 @@ SCRIPTS = {
     "ai-sdk": "ai_sdk.mjs",
     "openai-agents": "openai_agents.py",
     "openai-agents-js": "openai_agents.mjs",
+    "pydantic-ai": "pydantic_agent.py",
+    "anthropic": "anthropic_agent.py",
+    "anthropic-js": "anthropic_agent.mjs",
+}
+APIS = {
+    **dict.fromkeys(("openai-agents", "openai-agents-js"), ("chat", "responses")),
+    **dict.fromkeys(("pydantic-ai", "anthropic", "anthropic-js"), ("messages",)),
+    "ai-sdk": ("chat", "responses", "messages"),
 }
 
 
-@pytest.fixture(params=SCRIPTS)
-def client(
-    request: pytest.FixtureRequest, mitmdump: Callable[..., Mitmdump], clients: Clients
-) -> Client:
+@pytest.fixture
+def client_of(mitmdump: Callable[..., Mitmdump], clients: Clients) -> Callable[[str], Client]:
     proxy = mitmdump("--set", "dragoman_bridge=~all")
-    return clients.get(SCRIPTS[request.param], proxy.client_environment())
+    return lambda name: clients.get(SCRIPTS[name], proxy.client_environment())
 
 
 @pytest.mark.parametrize("mode", ["stream", "create"])
-@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.parametrize(
+    "asker", [(name, api) for name in APIS for api in APIS[name]], ids="-".join
+)
 def test_the_client_runs_a_leaked_call_and_gets_the_answer(
-    request: pytest.FixtureRequest, tls_upstream: Upstream, client: Client, mode: str, api: str
+    request: pytest.FixtureRequest,
+    tls_upstream: Upstream,
+    client_of: Callable[[str], Client],
+    mode: str,
+    asker: tuple[str, str],
 ) -> None:
+    name, api = asker
     key = re.sub(r"\W", "-", request.node.name)
     fixture = "agent_sdk" if mode == "stream" else "agent_sdk_whole"
     base_url = f"{tls_upstream.url}/{fixture};cut=event;key={key}/v1"
 
-    result = client.ask(f"{api}.{mode}", base_url, {"prompt": "Run the echo command."})
+    result = client_of(name).ask(f"{api}.{mode}", base_url, {"prompt": "Run the echo command."})
 
     assert result["executed"] == ["echo from-the-tool"]
     assert result["text"] == "The command printed from-the-tool."
     first, second = tls_upstream.requests_of(fixture, key)
     assert second.json["messages"][: len(first.json["messages"])] == first.json["messages"]
-    if api == "responses":
+    if api != "chat":
         assert second.body.startswith(to_last_message(first))
     *_, call, output = second.json["messages"]
     assert [c["function"]["name"] for c in call["tool_calls"]] == ["bash"]
-    if api == "responses":
+    if api != "chat":
         assert call["reasoning_content"].startswith("I will run it.")
     assert output["role"] == "tool"
     assert output["tool_call_id"] == call["tool_calls"][0]["id"]
     assert "from-the-tool" in json.dumps(output["content"])
+
+
+def test_a_tool_that_a_runner_adds_meanwhile_is_declared_last(
+    tls_upstream: Upstream, client_of: Callable[[str], Client]
+) -> None:
+    asked: dict[str, Any] = {"prompt": "Run the echo command.", "adds": True}
+    base_url = f"{tls_upstream.url}/agent_sdk;cut=event;key=adds/v1"
+    result = client_of("anthropic").ask("messages.stream", base_url, asked)
+    assert result["executed"] == ["echo from-the-tool"]
+    first, second = [sent.json for sent in tls_upstream.requests_of("agent_sdk", "adds")]
+    assert [tool["function"]["name"] for tool in second["tools"]] == ["bash", "brew"]
+    assert second["tools"][:1] == first["tools"]
+    assert "Loaded: brew" in second["messages"][-1]["content"]
