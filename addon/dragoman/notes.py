@@ -8,6 +8,7 @@ names of tools and fields, forms and counts.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Container
 from dataclasses import dataclass, field
 
 MAX_DETAIL = 100
@@ -17,8 +18,8 @@ MAX_KINDS = 200
 OTHERS = "others"
 LEFT = "left as text"
 """What is noted of each marker of a leak that stays in the text."""
-QUOTED = "in quoted code"
-"""Why one stays that a text quotes."""
+CURED = "cured:"
+"""The first word of notes on what was changed in a request that is not bridged."""
 LITERAL = "literal header"
 """The form of a call that names no tool."""
 REPAIRED = "repaired"
@@ -47,6 +48,12 @@ class Evidence:
     """How often something was done: (what was done, to what)."""
     of_request: Counter[tuple[str, str]] = field(default_factory=Counter)
     """The notes on the request."""
+    left: int = 0
+    """How many markers stay in the text, beside those that it quotes."""
+    cured: bool = False
+    """Whether a request that is not bridged was changed."""
+    lost: bool = False
+    """Whether another addon took the stream of the reply."""
 
     def note(self, what: str, detail: str = "", count: int = 1) -> None:
         """Record e.g. ``note("dropped", "tool web_search")``; `what` is our own word."""
@@ -67,6 +74,17 @@ class Evidence:
             name = OTHERS
         self.calls[name] += 1
 
+    def cure(self, done: Evidence) -> None:
+        """Record what was done to a request that is not bridged."""
+        for (what, detail), count in done.notes.items():
+            self.note(f"{CURED} {what}", detail, count)
+        self.cured = self.cured or not done.empty
+
+    def leave(self, marker: str, why: str, *, quoted: bool) -> None:
+        """Record a marker of a leak that stays in the text; `quoted`: that shows it as code."""
+        self.note(LEFT, f"{marker} {why}".rstrip())
+        self.left += not quoted
+
     @property
     def leaked(self) -> Counter[str]:
         """The calls that repair made, by their format."""
@@ -74,12 +92,6 @@ class Evidence:
         for (leaked_as, _), count in self.forms.items():
             leaked[leaked_as] += count
         return leaked
-
-    @property
-    def left(self) -> int:
-        """How many markers stay in the text, beside those that it quotes."""
-        left = ((detail, count) for (what, detail), count in self.notes.items() if what == LEFT)
-        return sum(count for detail, count in left if not detail.endswith(QUOTED))
 
     @property
     def empty(self) -> bool:
@@ -93,8 +105,12 @@ class Evidence:
         """One phrase for each kind of note: ``inferred bash from a bare counter ×2``."""
         return _phrases(self.notes)
 
-    def request_lines(self) -> list[str]:
-        return _phrases(self.of_request)
+    def request_lines(self, of: Container[str] | None = None) -> list[str]:
+        """The phrases of the request; `of`: what was done that they are about, if not anything."""
+        notes = self.of_request
+        if of is not None:
+            notes = Counter({key: count for key, count in notes.items() if key[0] in of})
+        return _phrases(notes)
 
     def reply_lines(self) -> list[str]:
         return _phrases(self.notes - self.of_request)

@@ -89,6 +89,15 @@ def whole(request: bytes, answer: bytes) -> Exchange:
     return Exchange("bridge", request, dumps(conversion.chat), answer, dumps(reply.response))
 
 
+def cured(what: str) -> Evidence:
+    """Of a request to which one thing was done."""
+    evidence, done = Evidence(), Evidence()
+    done.note(what)
+    evidence.cure(done)
+    evidence.request_left()
+    return evidence
+
+
 def noted(what: str, *, reply: bool = False) -> Evidence:
     """A note on the request, or on the reply."""
     evidence = Evidence()

@@ -24,7 +24,7 @@ from dragoman.responses.dialects import CODEX
 from fixtures.server import FOLDER
 from tests.bridge.replying import chunk, sse
 from tests.bridge.replying import text as says
-from tests.inspect.exchanges import bridged, noted, of_fixture, same, text, whole
+from tests.inspect.exchanges import bridged, cured, noted, of_fixture, same, text, whole
 
 
 def in_order(page: str, *phrases: str) -> None:
@@ -83,7 +83,7 @@ def test_a_bridged_turn_at_a_look() -> None:
         ({}, "clean"),
         ({"job": "watch"}, "passed"),
         ({"job": "bridge"}, "bridged"),
-        ({"evidence": noted("cured: x")}, "cured"),
+        ({"evidence": cured("x")}, "cured"),
         ({"evidence": noted("not cured: it is too large")}, "clean"),
         ({"evidence": noted("dropped x", reply=True)}, "repair"),
         ({"outcome": RUNNING}, "repair"),
@@ -324,7 +324,7 @@ def test_a_cured_request_says_what_was_changed_in_it() -> None:
     exchange = replace(
         same(b"", request=json.dumps(asked).encode()),
         upstream_request=json.dumps(sent).encode(),
-        evidence=noted("cured: put back remembered reasoning"),
+        evidence=cured("put back remembered reasoning"),
     )
     page = text(request_page(exchange))
     in_order(page, "chat request, cured", "── Cured ", "• put back remembered reasoning")

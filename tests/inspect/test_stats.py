@@ -88,7 +88,11 @@ def test_flows_are_counted_by_what_came_of_them() -> None:
     count(stats)
     count(stats, leaked=[NATIVE_ID, NATIVE_ID], job="bridge", streamed=False)
     count(stats, Outcome("failed", "rate_limit_exceeded"))
-    count(stats, Outcome("failed", "refused by Dragoman: x"), upstream=ReplyFacts())
+    count(
+        stats,
+        Outcome("failed", "x (refused by Dragoman)", "refused by Dragoman"),
+        upstream=ReplyFacts(),
+    )
     count(stats, Outcome("unread", "no reply of an LLM"), upstream=ReplyFacts())
     count(stats, Outcome("cut", "max tokens"), notes={"dropped": 1})
     count(stats, EMPTY)

@@ -186,19 +186,22 @@ def test_the_headline_tells_repaired_calls_from_others() -> None:
 def test_the_headline_names_markers_that_were_left_once_and_the_status_of_a_refusal() -> None:
     seen = ReplyFacts(parsed=True, answered="text")
     evidence = Evidence()
-    evidence.note("left as text", "a marker", 2)
+    for _ in range(2):
+        evidence.leave("a marker", "", quoted=False)
     assert line("repair", seen, evidence) == "⚠ text · 2 markers left · repair"
     seen = replace(seen, calls=("bash",), error_code="overloaded")
     assert line("repair", seen, evidence, status=400).count("2 markers left") == 1
     assert "HTTP 400" in line("repair", seen, evidence, status=400)
 
 
-@pytest.mark.parametrize(
-    ("note", "done"), [("cured: dropped", "cured"), ("not cured:", "clean")]
-)  # fmt: skip
-def test_only_a_request_that_was_changed_is_cured(note: str, done: str) -> None:
-    evidence = Evidence()
-    evidence.note(note, "field top_p")
+@pytest.mark.parametrize(("changed", "done"), [(True, "cured"), (False, "clean")])
+def test_only_a_request_that_was_changed_is_cured(changed: bool, done: str) -> None:
+    evidence, made = Evidence(), Evidence()
+    made.note("dropped", "field top_p")
+    if changed:
+        evidence.cure(made)
+    else:
+        evidence.note("not cured:", "field top_p")
     evidence.request_left()
     seen = ReplyFacts(parsed=True, model="m", answered="text")
     assert line("repair", seen, evidence) == f"✓ text · {done} · m"

@@ -163,8 +163,7 @@ def judged(question: Question, status: int, body: bytes) -> Answer:
         return Answer(question.what, Outcome.CALL, "")
     if not said.text:
         return Answer(question.what, Outcome.TEXT, "an empty answer")
-    left = sum(count for (what, _), count in evidence.notes.items() if what.startswith("left"))
-    detail = f"{left} markers left as text" if left else ""
+    detail = f"{evidence.left} markers left as text" if evidence.left else ""
     answered = question.what == LAST
     return Answer(question.what, Outcome.THERE if answered else Outcome.TEXT, detail)
 

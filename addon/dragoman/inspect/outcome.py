@@ -30,8 +30,6 @@ SIGNS: dict[Ending, str] = {
     "running": "…",
 }
 MAX_NAMES = 5
-CURED = "cured:"
-"""The first word of notes on what was changed in a request that is not bridged."""
 REFUSED = "refused:"
 """The note on a request that Dragoman answers itself, with an error."""
 LOST = "lost its stream:"
@@ -53,6 +51,8 @@ class Outcome:
     ending: Ending
     what: str
     """The calls, the limit, the error's code …"""
+    counted: str = ""
+    """By which failures are counted, if not by that."""
 
     def __str__(self) -> str:
         return f"{SIGNS[self.ending]} {self.what}"
@@ -60,7 +60,7 @@ class Outcome:
     @property
     def reason(self) -> str:
         """By which failures are counted."""
-        return _BY_US if _BY_US in self.what else self.what.partition(":")[0]
+        return self.counted or self.what.partition(":")[0]
 
 
 RUNNING = Outcome("running", "running")
@@ -72,6 +72,8 @@ def outcome_of(
 ) -> Outcome:
     """The outcome of a flow that has ended. `status` is the client's, 0 without a reply; `broken`
     says in a few words that a connection broke off before the turn had ended."""
+    if refused := [detail for what, detail in evidence.notes if what == REFUSED]:
+        return Outcome("failed", f"{refused[0]} ({_BY_US})", _BY_US)
     if failed := _failure(turn, evidence, status, broken):
         return Outcome("failed", failed)
     if cut := next(filter(None, map(_cut, turn.client.finishes)), ""):
@@ -97,10 +99,7 @@ def calls_in_words(turn: TurnFacts, evidence: Evidence) -> str:
 
 
 def _failure(turn: TurnFacts, evidence: Evidence, status: int, broken: str) -> str:
-    refused = [detail for what, detail in evidence.notes if what == REFUSED]
-    if refused:
-        return f"{refused[0]} ({_BY_US})"
-    if any(what == LOST and detail.startswith(OURS) for what, detail in evidence.notes):
+    if evidence.lost:
         return "lost to another addon"
     upstream, client = turn.upstream, turn.client
     if status in _REFUSALS and (why := _reason(upstream)):
@@ -161,8 +160,7 @@ def what_was_done(job: Job, outcome: Outcome, evidence: Evidence) -> str:
     """In a word or two."""
     if job == "bridge":
         return "bridge"
-    cured = any(what.startswith(CURED) for what, _ in evidence.of_request)
-    request = ["cured"] if cured else []
+    request = ["cured"] if evidence.cured else []
     if job == "watch":
         return "".join(request) or "passed"
     if evidence.calls or evidence.notes != evidence.of_request or outcome.ending != "answered":

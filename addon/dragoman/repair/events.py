@@ -10,8 +10,6 @@ import enum
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..notes import QUOTED
-
 
 @dataclass(slots=True)
 class Text:
@@ -130,7 +128,7 @@ class Dropped:
 class Refusal(enum.Enum):
     """Why what looks like a call is text, in the words of its note."""
 
-    QUOTED = QUOTED
+    QUOTED = "in quoted code"
     ALONE = "alone"
     WITHOUT_HEADER = "without a header"
     UNDECLARED = "of no declared tool"

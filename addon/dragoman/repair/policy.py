@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..notes import LEFT, Evidence
+from ..notes import Evidence
 from ..wire.chat_end import is_whole
-from .events import Dropped, LeftAsText
+from .events import Dropped, LeftAsText, Refusal
 from .formats import AUTO, FormatChoice
 
 
@@ -45,6 +45,6 @@ class Policy:
 def note_piece(evidence: Evidence, piece: Dropped | LeftAsText) -> None:
     """Record what was taken out of a text, and what was left in it that looks like markup."""
     if isinstance(piece, LeftAsText):
-        evidence.note(LEFT, f"{piece.what} {piece.why.value}".rstrip())
+        evidence.leave(piece.what, piece.why.value, quoted=piece.why is Refusal.QUOTED)
     else:
         evidence.note("dropped", f"{piece.kind.value} {piece.what}".rstrip())

@@ -15,9 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ...notes import CURED
 from ...wire.json_codec import NotJson, loads
 from ..exchange import Exchange
-from ..outcome import CURED
 
 Style = Literal["text", "header", "highlight", "error", "key"]
 

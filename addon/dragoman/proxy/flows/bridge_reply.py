@@ -29,6 +29,7 @@ from ..content_decoding import MAX_REPLY, DecodingError, is_unreadable
 from ..http_headers import body_of, encoding_of, set_event_stream, set_stream_framing
 from ..observe.monitor import FlowMonitor, name_of
 from ..stored.async_store import AsyncStore
+from .bridge_request import SENT_AGAIN
 from .bridged_turn import BridgedTurn, BridgedTurns
 from .live_stream import LiveStream, ReplyContext
 
@@ -44,16 +45,10 @@ MISSED_HEADER = "x-dragoman"
 """The header of a bridged reply that says what the client asked for and did not get."""
 MAX_MISSED = 2000
 """Characters of its value: clients take 8 kB of all headers at least."""
-_MISSED = (
-    "dropped ",
-    "downgraded ",
-    "changed ",
-    "ignored ",
-    "lost ",
-    "sent again ",
-    "sent at once ",
+_MISSED = frozenset(
+    {"dropped", "downgraded to auto", "changed", "ignored", "lost", SENT_AGAIN, "sent at once"}
 )
-"""The first words of the notes that are in this header."""
+"""What the notes in this header are about."""
 
 
 class BridgeReplies:
@@ -199,8 +194,7 @@ def _without(response: Json, prior: int) -> Json:
 
 def _missed(evidence: Evidence) -> str:
     """What of the request could not be had, as the value of a header."""
-    lines = (line for line in evidence.request_lines() if line.startswith(_MISSED))
-    text = "; ".join(lines).replace("×", "x")
+    text = "; ".join(evidence.request_lines(_MISSED)).replace("×", "x")
     return text.encode("ascii", "replace").decode()[:MAX_MISSED]
 
 

@@ -22,7 +22,6 @@ from ...bridge.cure.tool_names import ToolNames
 from ...bridge.model_families import family_of
 from ...bridge.read_reply import read_reply
 from ...bridge.request_calls import rename_calls
-from ...inspect.outcome import CURED
 from ...inspect.refusals import Cure, refusal_in
 from ...notes import Evidence
 from ...reply.facts import ChoiceTurn
@@ -150,8 +149,7 @@ class CureFlow:
         set_json(flow.request, body)
         record = recorder_of(flow) or self._monitor.of(flow, "watch")
         record.client_request = ClientRequest(received)
-        for (what, detail), count in evidence.notes.items():
-            record.evidence.note(f"{CURED} {what}", detail, count)
+        record.evidence.cure(evidence)
         record.evidence.request_left()
 
     async def _with_reasoning(

@@ -102,6 +102,7 @@ class FlowMonitor:
     def _lost(flow: http.HTTPFlow, loser: str, winner: str) -> None:
         if record := recorder_of(flow):
             record.evidence.note(LOST, f"{loser} (to {winner})")
+            record.evidence.lost |= loser is OURS
         warning = "%s: two addons have set flow.response.stream: %s has lost it to %s, loaded later"
         logger.warning(warning, name_of(flow), loser, winner)
 
