@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dragoman.bridge.chat_to_responses import responses_reply
+from dragoman.bridge.read_reply import turn_reader
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.reply.pipeline import BridgePipeline
+from dragoman.bridge.reply.turn_writer import TurnWriter
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.reply.turn_context import Tool, TurnContext
+from dragoman.reply.unrepaired import Unrepaired
 from dragoman.responses.dialects import OPENAI, Dialect
 from dragoman.responses.envelope import open_sealed
 from dragoman.responses.event_replay import replayed_events
@@ -134,7 +137,8 @@ def new_reply(
 
 def feed(reply: ReplyConverter, frame: Frame) -> list[Frame]:
     """One frame of the upstream's; returns its events."""
-    reply.take(frame)
+    facts = turn_reader()
+    Unrepaired(reply.reader, TurnWriter(reply, facts), facts).feed(frame)
     return reply.drain()
 
 

@@ -32,12 +32,12 @@ class ChatRepair(Repair):
     def document(self, body: bytes) -> bytes:
         """A reply that came whole, repaired; as it came if nothing in it needs that."""
         frame = Document(body)
-        self._reader.more(frame)
-        value = self._reader.value
+        self.reader.more(frame)
+        value = self.reader.value
         if not isinstance(value, dict) or not isinstance(value.get("choices"), list):
             return body
         said = Said(Frame(b""), value)
-        said.slots = [Slot(said, word) for word in self._reader.read(frame)]
+        said.slots = [Slot(said, word) for word in self.reader.read(frame)]
         self._read(said)
         repaired = self._written.document(said)
         return body if repaired is None else dumps(repaired)

@@ -277,7 +277,7 @@ class ChatWriter:
             value, delta, choice = share.value, share.delta, share.choice
             kept = {name: each for name, each in delta.items() if name not in share.fields}
             has_role = kept.pop("role", None) is not None or "role" in delta
-            for name in share.fields & LISTS.keys():
+            for name in share.fields & LISTS.keys() & delta.keys():
                 if more := without_text(name, delta[name]):
                     kept[name] = more
             if share.natives is not None:

@@ -13,6 +13,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from io import StringIO
 from itertools import islice
+from typing import Any
 
 from ..notes import ReplyFacts, printable
 from ..wire.chat_calls import CallDelta
@@ -27,11 +28,13 @@ from .words import (
     Done,
     Failed,
     Finish,
+    More,
     Other,
     Part,
     PartBegin,
     PartEnd,
     Reader,
+    Said,
     Text,
 )
 
@@ -148,8 +151,7 @@ class ReplyReader:
         """An event; returns whether it ends a turn with calls whose thoughts are kept."""
         self._streamed = self.learned = True
         if self._first is None:
-            self._size = self._before + len(frame.raw.rstrip(b"\r\n"))
-            self._before += len(frame.raw)
+            self._measure(frame)
         only, reader = frame.only, self._reader
         if type(only) is tuple and self._parsed:
             if frame.counted is not None:
@@ -161,12 +163,37 @@ class ReplyReader:
             return False
         more = reader.more(frame)
         if more is None:
-            return self._read(reader, reader.read(frame))
+            words = reader.read(frame)
+            return self._read(reader.value, words, known=reader.known)
         self._parsed = True
         if reader.counted is not None:
             self._counted = reader.counted
         self._more(*more)
         return False
+
+    def _measure(self, frame: Frame) -> None:
+        """A frame has come before the first token, or with it."""
+        self._size = self._before + len(frame.raw.rstrip(b"\r\n"))
+        self._before += len(frame.raw)
+
+    # Words that were read already
+
+    def more(self, frame: Frame, reader: Reader, more: More) -> None:
+        """A frame that only continues, of which its `reader` has read this."""
+        self._reader, self._streamed, self._parsed = reader, True, True
+        if self._first is None:
+            self._measure(frame)
+        if reader.counted is not None:
+            self._counted = reader.counted
+        if more[0].kind == "call" or self._first is None or not self._answered or self._keeps:
+            self._more(*more)
+
+    def words(self, said: Said, reader: Reader, words: Sequence[Delta]) -> None:
+        """Any other frame, of which its `reader` has read these words."""
+        self._reader, self._streamed = reader, True
+        if self._first is None:
+            self._measure(said.frame)
+        self._read(said.value, words, known=said.raw is not None)
 
     def _begin(self, frame: Frame) -> Reader | None:
         """The reader of a reply that begins with a frame, or continues with it."""
@@ -198,7 +225,7 @@ class ReplyReader:
         elif not self._answered and not text.isspace():
             self._answered = "text"
 
-    def _read(self, reader: Reader, deltas: Sequence[Delta]) -> bool:
+    def _read(self, value: Any, deltas: Sequence[Delta], *, known: bool) -> bool:
         """Any other frame; returns whether it ends a turn as above."""
         error, turns = None, set[int]()
         self.learned = not (self._parsed and all(map(_says_nothing, deltas)))
@@ -223,14 +250,14 @@ class ReplyReader:
                     self._done = True
                 case _:
                     pass
-        value = unlisted(reader.value)
+        value = unlisted(value)
         usage = counts(value) if isinstance(value, dict) else None
         if usage is not None:
             self.learned = True
             self._usage, self._counted = merged(self._usage, usage), None
         if error is not None or usage:
             self._error = error
-        self._parsed = self._parsed or reader.known
+        self._parsed = self._parsed or known
         return any(self._choices[index].due for index in turns)
 
     def _call(self, delta: CallBegin | Arguments, part: Part, text: str) -> None:
@@ -288,7 +315,8 @@ class ReplyReader:
         self._size = size
         if (reader := self._begin(document)) is not None:
             reader.more(document)
-            self._read(reader, reader.read(document))
+            words = reader.read(document)
+            self._read(reader.value, words, known=reader.known)
         self._first = size if isinstance(unlisted(document.json), dict) else None
 
     # What was read
@@ -348,6 +376,28 @@ class TurnReader:
         self.stopped = False
         """Whether the rest of the reply passes unread."""
         self._begun = self._upstream_ended = False
+
+    def begin_words(self) -> None:
+        """Words are given in place of frames, those of both sides."""
+        self.client = ReplyReader(self._find, keeps=self._keeps)
+
+    def more(self, side: ReplyReader, frame: Frame, reader: Reader, more: More) -> None:
+        """See `ReplyReader.more`; a fault here changes nothing for the client."""
+        self._begun = True
+        if self.fault is None:
+            try:
+                side.more(frame, reader, more)
+            except Exception as fault:
+                self.fault = fault
+
+    def words(self, side: ReplyReader, said: Said, reader: Reader, words: Sequence[Delta]) -> None:
+        """See `ReplyReader.words`."""
+        self._begun = True
+        if self.fault is None:
+            try:
+                side.words(said, reader, words)
+            except Exception as fault:
+                self.fault = fault
 
     @property
     def knows(self) -> bool:

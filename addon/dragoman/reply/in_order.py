@@ -98,7 +98,7 @@ class InOrder:
 
     def take(self, delta: Delta) -> list[Delta]:
         if type(delta) is Arguments and delta.part is self._open:
-            return [delta]
+            return [delta] if delta.text else []
         out: list[Delta] = []
         if isinstance(delta, Text):
             self._text(out, delta)
@@ -175,7 +175,8 @@ class InOrder:
             call.whole = True
         else:
             if isinstance(delta, CallBegin):
-                call.waiting.id, call.waiting.name = delta.id, delta.name
+                call.waiting.id = delta.id
+                call.waiting.name = delta.name or call.waiting.name
                 if delta.part is self._open:
                     out.append(CallBegin(delta.part, delta.id, delta.name))
             if delta.text and delta.part is self._open:

@@ -25,8 +25,22 @@ from ..repair.scanner import Scanner
 from ..repair.stage import RepairStage
 from ..wire.sse import HEARTBEAT, Frame
 from .channel import Channel
+from .facts import TurnReader
 from .turn import Declared, Turn
-from .words import CallBegin, Done, Failed, Finish, Part, Reader, Said, Slot, Text, Writer
+from .unrepaired import Unrepaired
+from .words import (
+    CallBegin,
+    Done,
+    Failed,
+    Finish,
+    Part,
+    Reader,
+    Said,
+    SameApiWriter,
+    Slot,
+    Text,
+    Writer,
+)
 
 MAX_HELD = 16 * 1024
 MAX_HELD_BYTES = 64 * 1024 * 1024
@@ -50,13 +64,16 @@ class Repair(RepairStage):
     def __init__(
         self,
         reader: Reader,
-        writer: Writer,
+        writer: SameApiWriter,
         declared: Callable[[], Declared],
         policy: Policy,
         evidence: Evidence,
     ) -> None:
-        self._reader = reader
-        self._writer = writer
+        self.reader = reader
+        self._own = writer
+        self._writer: Writer = writer
+        self._facts: TurnReader | None = None
+        self._unrepaired = RepairStage()
         self._declared = declared
         self._policy = policy
         self._evidence = evidence
@@ -81,28 +98,38 @@ class Repair(RepairStage):
         """Whether something has left that differs from what came."""
         self._gave_up = False
 
+    def write_by(self, writer: Writer, facts: TurnReader) -> None:
+        """Before the first frame: the `writer` of another API writes what leaves, so that no frame
+        leaves as it came, and thoughts stay thoughts.  `facts` reads what the upstream says."""
+        self._writer, self._facts, self._changed = writer, facts, True
+        self._policy = self._policy.bridged
+        self._unrepaired = Unrepaired(self.reader, writer, facts)
+
     # The interface of `RepairStage`
 
     def heartbeat(self) -> Frame:
-        return HEARTBEAT if self._gave_up else self._writer.heartbeat()
+        return HEARTBEAT if self._gave_up else self._own.heartbeat()
 
     def error(self, message: str) -> Frame:
-        return self._writer.error(message)
+        return self._own.error(message)
 
     @property
     def unfinished(self) -> bool:
-        if self._reader.one_channel or self._reader.ended:
+        if self.reader.one_channel or self.reader.ended:
             return False
         return self._changed or any(not each.scanner.between for each in self._channels)
 
     def feed(self, frame: Frame) -> list[Frame]:
         if self._gave_up:
-            return [frame] if self._reader.one_channel or not self._changed else []
-        reader = self._reader
+            passes = self.reader.one_channel or not self._changed
+            return self._unrepaired.feed(frame) if passes else []
+        reader, facts = self.reader, self._facts
         if self._followed > self._most_followed:
             return [*self._give_up("a reply that is too long"), *self.feed(frame)]
         if (more := reader.more(frame)) is not None:
             part, text = more
+            if facts is not None:
+                facts.more(facts.upstream, frame, reader, more)
             self._followed += len(text)
             now = not self._queue or (not self._lets_go and self._is_held(part))
             if now and (out := self._continue(frame, part, text)) is not None:
@@ -114,6 +141,8 @@ class Repair(RepairStage):
             self._followed += len(frame.raw)
             words = reader.read(frame)
             said = Said(frame, reader.value if reader.known else None)
+            if facts is not None:
+                facts.words(facts.upstream, said, reader, words)
             said.slots = [Slot(said, word) for word in words]
         self._take(said)
         return self._too_much() or self._release()
@@ -159,7 +188,7 @@ class Repair(RepairStage):
             return self._writer.passed(frame, part, text)
         if channel is None or channel.part is not part or len(turn.channels) > 1:
             return None
-        if self._reader.says_more and (turn.calls.leaks or channel.scanner.in_call):
+        if self.reader.says_more and (turn.calls.leaks or channel.scanner.in_call):
             return None
         if (taken := channel.scanner.take_more(text)) is None:
             return None
@@ -170,8 +199,8 @@ class Repair(RepairStage):
             channel.length += len(text)
             self._changed = True
             return self._writer.replaced(frame, part)
-        said = Said(frame, self._reader.value)
-        said.slots = [slot := Slot(said, self._reader.delta(part, text))]
+        said = Said(frame, self.reader.value)
+        said.slots = [slot := Slot(said, self.reader.delta(part, text))]
         channel.wait(slot, text)
         self._add(said)
         return self._too_much()
@@ -180,7 +209,7 @@ class Repair(RepairStage):
 
     def _take(self, said: Said) -> None:
         self._add(said)
-        if self._unread or (not self._reader.one_channel and self._waits(said)):
+        if self._unread or (not self.reader.one_channel and self._waits(said)):
             said.open += 1
             self._unread.append(said)
             self._read_waiting(said)
@@ -262,7 +291,7 @@ class Repair(RepairStage):
 
     def _turn(self, choice: int) -> Turn:
         if choice not in self._turns:
-            made = self._reader, self._declared, self._policy, self._evidence
+            made = self.reader, self._declared, self._policy, self._evidence
             self._turns[choice] = Turn(choice, *made, counts=self._counts)
         return self._turns[choice]
 
@@ -315,7 +344,7 @@ class Repair(RepairStage):
             self._size -= len(said.frame.raw)
             delta = said.slots[0].delta if said.lone else None
             if isinstance(delta, Text) and not said.slots[0].out:  # all of it is of a call
-                if self._reader.one_channel:
+                if self.reader.one_channel:
                     changed = True
                     continue
                 if changed:
@@ -346,11 +375,11 @@ class Repair(RepairStage):
 
     def _too_much(self) -> list[Frame]:
         """What leaves if there is too much of something."""
-        if self._reader.remembered > MAX_REMEMBERED:
+        if self.reader.remembered > MAX_REMEMBERED:
             return self._give_up("too many calls")
         if not self._waits_for_too_much:
             return []
-        if self._reader.one_channel:
+        if self.reader.one_channel:
             return self._give_up("too much to hold back")
         out: list[Frame] = []
         if not self._lets_go:
@@ -387,7 +416,7 @@ class Repair(RepairStage):
         out = self.unsent()
         if out is None:
             out = self._last(self._let_out)
-            if not self._reader.one_channel:
+            if not self.reader.one_channel:
                 out.append(self.error("The reply is too long."))
         self._gave_up = True
         self._queue, self._turns = [], {}

@@ -16,7 +16,7 @@ answer.  In any other API each part of text is one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from ..notes import Evidence
@@ -195,7 +195,7 @@ class Turn:
         called = self.calls.leaks > 0
         reason = self._policy.finish_after(delta.reason, called=called, cut=self.cut)
         if reason != delta.reason:
-            delta = Finish(self._choice, reason, delta.raw)
+            delta = replace(delta, reason=reason)
         slot.out.append(delta)
 
     def conclude(self, slot: Slot, *, whole: bool) -> None:

@@ -225,7 +225,8 @@ class Said:
 
     frame: Frame
     raw: Any = None
-    """Its value; of a frame like an earlier one, that of the earlier."""
+    """Its value, if it is of the reader's API; of a frame like an earlier one, that of the
+    earlier."""
     slots: list[Slot] = field(default_factory=list)
     open: int = 0
     """How many of them are not decided."""
@@ -235,6 +236,11 @@ class Said:
     @property
     def same(self) -> bool:
         return all(slot.same for slot in self.slots)
+
+    @property
+    def value(self) -> Any:
+        """Its value, of whatever API."""
+        return self.frame.json if self.raw is None else self.raw
 
 
 class Shown(NamedTuple):
@@ -289,17 +295,12 @@ class Reader(Protocol):
 
 
 class Writer(Protocol):
-    """Writes one reply."""
+    """Writes one reply.  Its methods return the frames that leave now; one that has a queue of its
+    own returns none."""
 
     @property
     def held(self) -> Sequence[Said]:
         """What it has not let out."""
-
-    def heartbeat(self) -> Frame:
-        """What keeps the client waiting between two frames; it may have no bytes."""
-
-    def error(self, message: str) -> Frame:
-        """The last event of a reply that cannot be broken off."""
 
     def passed(self, frame: Frame, part: Part, text: str) -> list[Frame]:
         """A frame that only continues a part, and of which nothing is changed."""
@@ -315,3 +316,13 @@ class Writer(Protocol):
 
     def changes(self, said: Said, sent: list[Frame]) -> bool:
         """Whether the client has something else, now that this was `sent` for a frame."""
+
+
+class SameApiWriter(Writer, Protocol):
+    """One of the reader's API: what is not changed leaves as the frame that came."""
+
+    def heartbeat(self) -> Frame:
+        """What keeps the client waiting between two frames; it may have no bytes."""
+
+    def error(self, message: str) -> Frame:
+        """The last event of a reply that cannot be broken off."""

@@ -1,7 +1,7 @@
-"""The reply of one bridged turn: upstream chat chunks in, events of the client's API out.
+"""The reply of one bridged turn: what its upstream says in, events of the client's API out.
 
-`chunks -> chat reader -> one turn -> in order -> writer of the client's API`.
-What a chunk says is written at once, but for what has to wait for an open call.
+`words -> one turn -> in order -> writer of the client's API`.
+What a frame says is written at once, but for what has to wait for an open call.
 The client gets exactly one end, or none where the upstream breaks off:
 
 | the upstream                                         | the end            |
@@ -25,7 +25,7 @@ from ...chat.reader import ChatReader
 from ...notes import Evidence
 from ...reply.event_queue import EventQueue
 from ...reply.in_order import InOrder
-from ...reply.words import Delta, Done, Failed, Finish, Other, Reader
+from ...reply.words import Delta, Done, Failed, Finish, Other, Part, Reader, Said
 from ...wire.chat_end import EARLY, TurnEnd
 from ...wire.errors import ErrorForm, ErrorObject, failure, known_error
 from ...wire.json_codec import Json, NotJson
@@ -117,7 +117,8 @@ class ReplyConverter:
         self._evidence = evidence
         self._order = InOrder(names, evidence)
         calls = not writer.seeks_summary
-        self._reader: Reader = reader or ChatReader(names)
+        self.reader: Reader = reader or ChatReader(names)
+        """That of the upstream's reply."""
         self._counts: Counts | None = None
         self._counted: Json = {}
         """A later chunk with usage: some hosts count in every chunk."""
@@ -127,7 +128,7 @@ class ReplyConverter:
             evidence,
             thinks=thinks,
             calls=calls,
-            mixes=self._reader.one_channel,
+            mixes=self.reader.one_channel,
         )
         self._stopped_by = ""
         self._has_choices = False
@@ -158,42 +159,64 @@ class ReplyConverter:
         self.writer.heartbeat()
         return self.drain()
 
-    def take(self, frame: Frame) -> None:
-        """One frame of the upstream's stream; `drain` gives its events."""
-        writes = self.writer.started and not self.writer.ended
-        if writes or self._may_write():
-            order, turn = self._order, self._turn
+    def more(self, frame: Frame, part: Part, text: str) -> None:
+        """All that a frame of the upstream's says; `drain` gives its events."""
+        writer, order, turn = self.writer, self._order, self._turn
+        if (writer.started and not writer.ended) or self._may_write():
             before = order.size + turn.size
-            self._read(frame)
-            size = order.size + turn.size
-            self._empty = self._empty + len(frame.raw) if size == before else 0
-            if self._empty > MAX_EMPTY and frame.whole and not self.writer.ended:
-                self._fail(failure("server_error", "The upstream sends nothing."))
-            too_long = size + turn.entries > MAX_SIZE
-            if too_long and not self.writer.ended:
-                self._fail(failure("server_error", "The reply is longer than can be kept."))
+            self._has_choices = True
+            if self.reader.counted is not None:
+                self._counted = self.reader.counted
+            for delta in turn.more(part, text):
+                for each in order.take(delta):
+                    writer.say(each)
+            self._bound(frame, before)
+
+    def take(self, said: Said, words: Sequence[Delta]) -> None:
+        """Any other frame, of which these words leave."""
+        frame = said.frame
+        if self._may_write():
+            before = self._order.size + self._turn.size
+            if frame.whole:
+                self._take(said, words)
+            else:
+                self._evidence.note("skipped", "part of an event too large to read")
+            self._bound(frame, before)
+
+    def count(self, counted: Json | None) -> None:
+        """The value of a frame with a usage."""
+        if counted is not None:
+            self._counted = counted
+
+    def _bound(self, frame: Frame, before: int) -> None:
+        """Fail a turn that is too large, or empty for too long, after a frame."""
+        size = self._order.size + self._turn.size
+        self._empty = self._empty + len(frame.raw) if size == before else 0
+        if self.writer.ended:
+            return
+        if self._empty > MAX_EMPTY and frame.whole:
+            self._fail(failure("server_error", "The upstream sends nothing."))
+        elif size + self._turn.entries > MAX_SIZE:
+            self._fail(failure("server_error", "The reply is longer than can be kept."))
 
     def drain(self) -> list[Frame]:
         """What is to be sent, once."""
         return self.writer.events.drain()
 
-    def close(self, held: Sequence[Frame] = ()) -> list[Frame]:
-        """The upstream has ended, or broken off; a turn that was not whole stays open."""
-        self.take_last(held)
-        return self.drain()
-
-    def take_last(self, held: Sequence[Frame]) -> None:
-        """The last frames of repair, and the end: a finish reason in them is repair's own, for a
-        stream without one, and their text ends no call."""
+    def end_body(self) -> None:
+        """No more frames come.  A finish reason that comes now is repair's own, for a stream
+        without one, and text ends no call."""
         self._body_ended = True
         self._order.held = True
-        for frame in held:
-            if self._may_write():
-                self._read(frame)
+
+    def close(self) -> list[Frame]:
+        """The upstream has ended, or broken off; a turn that was not whole stays open."""
+        self.end_body()
         if self._may_write() and self._choices.all_finished:
             self._end()
         elif not self.writer.ended:
             self._abandon()
+        return self.drain()
 
     def fail(self, code: str, message: str) -> list[Frame]:
         """The bridge is at fault, or the client cannot be sent a break; a turn that was whole stays
@@ -215,25 +238,9 @@ class ReplyConverter:
             self.writer.start()
         return not self.writer.ended
 
-    def _read(self, frame: Frame) -> None:
-        if not frame.whole:
-            self._evidence.note("skipped", "part of an event too large to read")
-            return
-        reader = self._reader
-        more = reader.more(frame)
-        if more is None:
-            self._take(frame, reader.read(frame))
-            return
-        self._has_choices = True
-        if reader.counted is not None:
-            self._counted = reader.counted
-        for delta in self._turn.more(*more):
-            for each in self._order.take(delta):
-                self.writer.say(each)
-
-    def _take(self, frame: Frame, deltas: Sequence[Delta]) -> None:
+    def _take(self, said: Said, deltas: Sequence[Delta]) -> None:
         """What a frame says that has more than a text."""
-        value, first = self._reader.value, deltas[0] if deltas else None
+        frame, value, first = said.frame, said.value, deltas[0] if deltas else None
         of_frame = isinstance(first, Failed) or (isinstance(first, Other) and first.part is None)
         if value is None and of_frame:
             self._skip(frame)
@@ -245,7 +252,7 @@ class ReplyConverter:
             self._evidence.note("skipped", "event that is no chunk")
         elif value is not None and (counted := counts(value)) is not None:
             self._counts, self._counted = counted, {}
-        self._has_choices = self._has_choices or (self._reader.known and bool(deltas))
+        self._has_choices = self._has_choices or said.raw is not None
         for delta in deltas:
             if self.writer.ended:
                 return
@@ -297,7 +304,7 @@ class ReplyConverter:
             return
         for delta in self._order.settle(cut=cut):
             self.writer.say(delta)
-        if repeated := self._reader.take_repeated():
+        if repeated := self.reader.take_repeated():
             self._evidence.note("skipped", "head of a call like the one before", repeated)
         self.writer.settle(cut=cut)
 

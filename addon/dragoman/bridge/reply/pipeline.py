@@ -1,4 +1,5 @@
-"""The stages of a bridged reply, composed: ``bytes -> sse -> repair -> bridge -> frames``.
+"""The stages of a bridged reply, composed once, whatever the APIs of its two sides:
+``bytes -> sse -> reader | repair | one turn | in order | writer -> frames``.
 
 Live streams, replies that came whole and the replay of a recorded flow all run this.  A reply that
 its upstream breaks off is broken off for the client, after what was held: clients ask again then,
@@ -9,11 +10,14 @@ the client that terminal, and feeds nothing more.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from ...repair.stage import RepairStage
+from ...reply.facts import TurnReader
+from ...reply.repair import Repair
+from ...reply.unrepaired import Unrepaired
 from ...wire.body_form import BodyForm
 from ...wire.chat_end import EARLY, broken_off
 from ...wire.errors import ErrorForm, ErrorObject, failure
@@ -31,6 +35,10 @@ from ...wire.sse import (
 )
 from ..read_reply import turn_reader
 from .converter import ReplyConverter
+from .turn_writer import TurnWriter
+
+_DONE = 16
+"""Bytes at the end of a frame in which ``[DONE]`` is, if that is all it says."""
 
 
 class BridgePipeline:
@@ -39,7 +47,7 @@ class BridgePipeline:
     def __init__(
         self,
         reply: ReplyConverter,
-        repair: RepairStage | None,
+        repair: Repair | None,
         *,
         labelled: bool = True,
         max_document: int = 0,
@@ -50,18 +58,16 @@ class BridgePipeline:
         `response.failed`."""
         self.reply = reply
         self._events = reply.writer.events
-        self._repair = repair or RepairStage()
+        self.read = turn_reader()
+        """Of what the upstream said, and of what it became."""
+        self._stage = _stage(reply, repair, self.read)
         self._breaks = breaks
         self._form = BodyForm(labelled=labelled, max_document=max_document)
         self._splitter = FrameSplitter()
-        self._unrepaired: deque[Frame] = deque()
-        self._unconverted: list[Frame] = []
-        """What repair has made of a large frame."""
+        self._unread: deque[Frame] = deque()
         self.waits = False
-        """Whether frames wait to be repaired or converted: `feed` returns within the work on each
-        large one, and other flows may run.  The next call goes on, with a piece or none."""
-        self.read = turn_reader()
-        """Of the chunks of the upstream's reply, as they came and as they were repaired."""
+        """Whether frames wait to be read: `feed` returns after each large one, and other flows may
+        run.  The next call goes on, with a piece or none."""
         self.broken = ""
         """Why the client's reply has to break off now; empty if it need not."""
 
@@ -86,15 +92,20 @@ class BridgePipeline:
 
     def conclude(self) -> list[Frame]:
         """The turn is over; the end of the body is not waited for."""
-        return self.reply.close(self._held())
+        return self._end(self._stage.close)
 
     def give_up(self, error: str) -> list[Frame]:
         """The upstream broke off."""
         self._work_all()
         return self._break_off(broken_off(error))
 
+    def _end(self, end: Callable[[], object]) -> list[Frame]:
+        self.reply.end_body()
+        end()
+        return self.reply.close()
+
     def _break_off(self, error: str) -> list[Frame]:
-        frames = self.reply.close(self._repair.break_off())
+        frames = self._end(self._stage.break_off)
         if self.reply.writer.ended:
             return frames
         if not self._breaks:
@@ -107,40 +118,30 @@ class BridgePipeline:
         none yet."""
         return self.reply.fail("server_error", message)
 
-    def _held(self) -> Sequence[Frame]:
-        held = self._repair.close()
-        self.read.take(None, held)
-        return held
-
     def _take(self, data: bytes) -> None:
-        self._unrepaired.extend(self._splitter.feed(data))
+        self._unread.extend(self._splitter.feed(data))
         self._work()
 
     def _work(self) -> None:
-        """Repair and convert frames, until one has been large or has had a large event written."""
-        events, self.waits = self._events, False
-        while self._unconverted or self._unrepaired:
-            repaired, self._unconverted = self._unconverted, []
-            if not repaired:
-                frame = self._unrepaired.popleft()
-                repaired = self._repair.feed(frame)
-                self.read.take(frame, repaired)
-                if len(frame.raw) > LARGE:
-                    self._unconverted, self.waits = repaired, True
-                    return
-                if len(repaired) > 1 and frame.is_done:
-                    self.reply.take_last(repaired)
-                    continue
-            for each in repaired:
-                self.reply.take(each)
-            if events.frames and len(events.frames[-1].raw) > LARGE:
-                self.waits = bool(self._unrepaired)
+        """Read frames: a large one alone, and none after a large event has been written."""
+        events, self.waits, read = self._events, False, False
+        while self._unread:
+            large = len(self._unread[0].raw) > LARGE
+            if large and read:
+                self.waits = True
+                return
+            frame, read = self._unread.popleft(), True
+            if b"[DONE]" in frame.raw[-_DONE:] and frame.is_done:
+                self.reply.end_body()
+            self._stage.feed(frame)
+            if large or (events.frames and len(events.frames[-1].raw) > LARGE):
+                self.waits = bool(self._unread)
                 return
 
     def _work_all(self, frames: Iterable[Frame] = ()) -> None:
-        """Repair and convert what waits, and these."""
+        """Read what waits, and these."""
         for frame in frames:
-            self._unrepaired.append(frame)
+            self._unread.append(frame)
             self._work()
         while self.waits:
             self._work()
@@ -168,6 +169,16 @@ class BridgePipeline:
             return self.fail("The upstream's answer is not JSON.")
         self._work_all([*frames, DONE])
         return self._events.drain()
+
+
+def _stage(reply: ReplyConverter, repair: Repair | None, facts: TurnReader) -> RepairStage:
+    """The reader of the upstream's API, repair, and the writer of the client's."""
+    facts.begin_words()
+    if repair is None:
+        return Unrepaired(reply.reader, TurnWriter(reply, facts), facts)
+    reply.reader = repair.reader
+    repair.write_by(TurnWriter(reply, facts), facts)
+    return repair
 
 
 def by_choice(completion: Any) -> list[Any]:
@@ -200,7 +211,7 @@ def answer(
     status: int,
     stream: bool,
     retry_after: str = "",
-    repair: RepairStage | None = None,
+    repair: Repair | None = None,
 ) -> Answer:
     """Convert the upstream's `body`, which came with `status` and the header `retry_after`, for a
     client that asked for a `stream` or did not."""

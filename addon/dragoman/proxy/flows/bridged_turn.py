@@ -116,7 +116,7 @@ class BridgedTurn:
         """The repair stage before the bridge, if the user wants it."""
         if not self.repair:
             return None
-        policy = self.settings.policy.bridged
+        policy = self.settings.policy
         return ChatRepair(self.record.tools, policy, self.record.evidence, new_second())
 
 

@@ -1,0 +1,72 @@
+"""The writer of a bridged reply: words leave for `ReplyConverter`, and no frame as it came.
+
+A frame whose words are not all as they were read has no log probabilities: they spell out the
+tokens, those of a call included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...reply.facts import TurnReader
+from ...reply.words import Arguments, CallBegin, Delta, Part, Said, Slot, Text
+from ...wire.sse import Frame
+from .converter import ReplyConverter
+
+
+class TurnWriter:
+    """Events wait in the queue of the client's writer, so nothing is returned.  `facts` reads what
+    leaves."""
+
+    held: Sequence[Said] = ()
+
+    def __init__(self, reply: ReplyConverter, facts: TurnReader) -> None:
+        self._reply = reply
+        self._facts = facts
+
+    def passed(self, frame: Frame, part: Part, text: str) -> list[Frame]:
+        if not self._reply.writer.ended:
+            self._facts.more(self._facts.client, frame, self._reply.reader, (part, text))
+            self._reply.more(frame, part, text)
+        return []
+
+    def replaced(self, frame: Frame, part: Part) -> list[Frame]:  # noqa: ARG002
+        self._reply.count(self._reply.reader.counted)
+        return []
+
+    def write(self, said: Said) -> list[Frame]:
+        reply, facts = self._reply, self._facts
+        if reply.writer.ended:
+            return []
+        same = said.same
+        words = [word for slot in said.slots for word in _left(slot, same=same)]
+        facts.words(facts.client, said, reply.reader, words)
+        reply.take(said, words)
+        return []
+
+    def end(self, last: Said) -> list[Frame]:
+        return self.write(last) if last.slots else []
+
+    def changes(self, said: Said, sent: list[Frame]) -> bool:  # noqa: ARG002
+        return True
+
+
+def _left(slot: Slot, *, same: bool) -> Sequence[Delta]:
+    """What leaves in the place of a word; `same`: all words of its frame are."""
+    delta = slot.delta
+    if slot.same:
+        if same or not (isinstance(delta, Text) and delta.logprobs):
+            return slot.out
+        return [replace(delta, logprobs=())]
+    if isinstance(delta, Text) and delta.repeats:
+        return [word for word in slot.out if getattr(word, "part", None) is not delta.part]
+    if isinstance(delta, CallBegin) and delta.id:
+        # Of a call that has begun, arguments leave: its id may have come only now.
+        return [
+            CallBegin(word.part, delta.id, "", word.text)
+            if isinstance(word, Arguments) and word.part is delta.part
+            else word
+            for word in slot.out
+        ]
+    return slot.out
