@@ -7,12 +7,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from ...chat.reader import ChatReader
 from ...messages import names as messages
+from ...reply.words import Arguments, CallBegin, Delta, Finish, Text
 from ...responses.names import DELTAS
-from ...wire import chat_delta
-from ...wire.chat_calls import elements, read_delta
 from ...wire.json_codec import Json, string
-from ...wire.sse import is_event_stream
+from ...wire.sse import Document, is_event_stream
 from ..exchange import Exchange, Side
 from ..parse.frames import NumberedFrame, gap_in, head_and_tail
 from .page import Line, Page, clean, count, joined, nothing, one_line, pretty, size
@@ -85,13 +85,11 @@ def _summary(value: Json) -> Iterator[str]:
         yield kind.removeprefix("response.")
     if (block := messages.block_begun(value)) and block.get("type") == messages.CALL:
         yield f"call {string(block.get('name'))}"
-    choices = chat_delta.choices(value)
-    for choice in choices:
-        calls = map(read_delta, elements(choice.delta))
-        yield from (f"call {call.name}" for call in calls if call and call.name)
+    words = _words(value)
+    yield from (f"call {word.name}" for word in words if isinstance(word, CallBegin) and word.name)
     if text := carried(value):
         yield json.dumps(text[:SUMMARY], ensure_ascii=False)
-    finishes = [string(choice.fields.get("finish_reason")) for choice in choices]
+    finishes = [string(word.reason) for word in words if isinstance(word, Finish)]
     for finish in filter(None, [*finishes, messages.stop_reason_in(value)]):
         yield f"finish {finish}"
     if isinstance(value.get("usage"), dict):
@@ -106,11 +104,17 @@ def carried(value: object) -> str:
         return string(value.get("delta"))
     if messages.is_event(value):
         return (messages.text_in(value) or ("", ""))[1] or messages.arguments_in(value)
-    said: list[str] = []
-    for choice in chat_delta.choices(value):
-        said += [text for _, text in chat_delta.texts(choice.delta)]
-        said += [call.arguments for call in map(read_delta, elements(choice.delta)) if call]
-    return "".join(said)
+    words = (word for word in _words(value) if isinstance(word, Text | CallBegin | Arguments))
+    return "".join(word.text for word in words if not (isinstance(word, Text) and word.repeats))
+
+
+def _words(value: Json) -> list[Delta]:
+    """What a chunk says; nothing if it is no chunk."""
+    if "choices" not in value:
+        return []
+    reader, frame = ChatReader(), Document(value=value)
+    more = reader.more(frame)
+    return [reader.delta(*more)] if more is not None else reader.read(frame)
 
 
 def text_line(text: str, limit: int) -> str:
