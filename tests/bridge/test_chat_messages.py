@@ -18,6 +18,7 @@ from .converting import (
     converted,
     of_input,
     output,
+    refusal,
     roles,
     said,
     thought,
@@ -52,13 +53,19 @@ def test_every_role_with_and_without_type(role: str, sent: str, typed: bool) -> 
 
 @pytest.mark.parametrize("doubled", [False, True])
 def test_many_calls_of_one_id_cost_no_more_than_their_number(doubled: bool) -> None:
-    count = 20_000
+    count = 5_000
     made = [call("c", "f", json.dumps({"n": n})) for n in range(count)]
     told = [output("c", f"out {n}") for n in range(count)]
     messages = of_input(user("x"), *made, *told, *(told if doubled else ())).messages
     outputs = [message["content"] for message in messages if message["role"] == "tool"]
     assert outputs == [f"out {n}" for n in range(count)]
     assert len(messages) == 2 + count
+
+
+def test_more_calls_of_a_turn_than_are_laid_out_at_once_are_refused() -> None:
+    made = [call(f"c{n}", "f") for n in range(5_001)]
+    refused = refusal({"model": "some-model", "input": [user("x"), *made]}, status=413)
+    assert "5,000 calls in a turn" in refused.message
 
 
 # ---------------------------------------------------------------- order

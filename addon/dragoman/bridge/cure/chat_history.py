@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import groupby, takewhile
 from typing import Any
 
 from ...notes import Evidence
@@ -183,6 +184,10 @@ class ChatHistory:
             content = _joined(self._sent[last].get("content"), *segment.reminders)
             self._sent[last] = self._sent[last] | {"content": content}
         others = segment.others
+        if self._system_at_start:
+            of_system = list(takewhile(lambda message: _role(message) == "system", others))
+            if len(of_system) > 1:
+                others = [_as_one(of_system), *others[len(of_system) :]]
         if media:
             self._evidence.note("moved to a user message", "media of tool outputs")
             others = [{"role": "user", "content": media}, *others]
@@ -193,17 +198,18 @@ class ChatHistory:
         """The messages after the assistant's and the outputs, with the user's joined, and words of
         the assistant's before them where it has to speak."""
         made: list[Any] = []
-        for message in messages:
+        for of_user, run in groupby(messages, lambda message: _role(message) == "user"):
+            if not of_user:
+                made += run
+                continue
             before = [None, *self._sent[-1:], *made[-1:]][-1]
-            if _role(message) != "user" or _role(before) not in ("user", "tool"):
-                made.append(message)
-            elif made and _role(made[-1]) == "user":
-                self._evidence.note("joined to the one before", "a user message")
-                content = _joined(made[-1].get("content"), message.get("content"))
-                made[-1] = made[-1] | {"content": content}
-            else:
+            if _role(before) in ("user", "tool"):
                 self._evidence.note("put before a user message", "words of the assistant's")
-                made += [{"role": "assistant", "content": _BETWEEN}, message]
+                made.append({"role": "assistant", "content": _BETWEEN})
+            of_the_user = [*run]
+            if more := len(of_the_user) - 1:
+                self._evidence.note("joined to the one before", "a user message", more)
+            made.append(_as_one(of_the_user))
         return made
 
     def _output(self, call: _Call) -> Json:
@@ -222,17 +228,14 @@ class ChatHistory:
     def _add_system(self, message: Json, role: str) -> None:
         """A model that takes one system message, at the start, gets later ones as the user's:
         moved to the start, they would change all turns before."""
-        others = self._segment.others
         if not self._system_at_start:
             self._add_other(message)
         elif self._started:
             self._evidence.note("made a user message of", f"a {role} message")
             self._add_other(_headed(f"[Message of the {role}:]", message.get("content")))
-        elif others:
-            self._evidence.note("joined to the one at the start", f"a {role} message")
-            contents = others[0].get("content"), message.get("content")
-            others[0] = others[0] | {"content": _joined(*contents)}
         else:
+            if self._segment.others:
+                self._evidence.note("joined to the one at the start", f"a {role} message")
             self._segment.add(message)
 
     def _add_assistant(self, message: Json) -> None:
@@ -391,11 +394,20 @@ def _headed(heading: str, content: Any) -> Json:
     return {"role": "user", "content": f"{heading}\n{content or ''}".rstrip("\n")}
 
 
+def _as_one(messages: list[Json]) -> Json:
+    """Messages of one role, joined; one alone is the very object."""
+    if len(messages) == 1:
+        return messages[0]
+    return messages[0] | {"content": _joined(*(message.get("content") for message in messages))}
+
+
 def _joined(*contents: Any) -> Any:
-    """The contents of several messages in one."""
-    if not any(isinstance(content, list) for content in contents):
-        return "\n\n".join(filter(None, map(string, contents)))
+    """The contents of several messages in one; what precedes all parts is one text."""
+    texts = list(takewhile(lambda content: not isinstance(content, list), contents))
+    text = "\n\n".join(filter(None, map(string, texts)))
+    if len(texts) == len(contents):
+        return text
     parts: list[Any] = []
-    for content in filter(None, contents):
+    for content in filter(None, [text, *contents[len(texts) :]]):
         parts += content if isinstance(content, list) else [{"type": "text", "text": content}]
     return parts

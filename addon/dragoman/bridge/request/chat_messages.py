@@ -15,6 +15,7 @@ from typing import Any
 from ...notes import Evidence
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, array, dumps
+from ...wire.request_bounds import MAX_PARTS, TooLarge
 from ..conversation import (
     AssistantText,
     ConversationItem,
@@ -156,6 +157,8 @@ class Layout:
                 reply.thoughts.append(text)
             case ToolCall(call_id) if call_id and piece in reply.received:
                 self._evidence.note("dropped", "a call sent twice")
+            case ToolCall() if len(reply.calls) == MAX_PARTS:  # they are sent at once
+                raise TooLarge(f"{MAX_PARTS:,} calls in a turn")
             case ToolCall(call_id):
                 reply.calls.append(piece)
                 reply.received.add(piece)
