@@ -2,7 +2,7 @@
 
 Nearly every frame differs from the one before in one text alone (`SameFrames`): such a frame is not
 parsed.  Which call a delta belongs to is decided by `wire.chat_calls`, what is a text by
-`wire.chat_text` and `wire.chat_delta`.
+`texts.py` and `delta.py`.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from ..reply.words import (
     Text,
     Unread,
 )
-from ..wire import chat_delta
 from ..wire.chat_calls import Call, CallAssembler, CallDelta, elements, read_delta
-from ..wire.chat_delta import SOURCES, ChoiceDelta, choice_index, content_parts, lone_text
-from ..wire.chat_text import ADDED_REASONING, CONTENT, DETAILS, passages
 from ..wire.errors import error_object, read_error
 from ..wire.json_codec import Json, array, string
-from ..wire.same_frames import SameFrames, with_arguments
 from ..wire.sse import BLANK_LINE_ENDS, Frame
+from . import delta as chat_delta
+from .delta import SOURCES, ChoiceDelta, choice_index, content_parts, lone_text
+from .same_frames import SameFrames, with_arguments
+from .texts import ADDED_REASONING, CONTENT, DETAILS, passages
 
 MAX_MISSES = 16
 """Frames in a row that are not like the one before; after so many, none of the stream is."""

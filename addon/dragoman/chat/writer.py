@@ -28,13 +28,13 @@ from ..reply.words import (
     Unread,
 )
 from ..wire.chat_calls import CallDelta, read_delta
-from ..wire.chat_delta import NOT_ONLY, choice_index
 from ..wire.chat_end import error_frame
-from ..wire.chat_text import LISTS, rewritten, without_text, written
 from ..wire.json_codec import Json, array
 from ..wire.sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, Only, encode_chunk
 from .call_elements import CallElements, more_arguments
+from .delta import NOT_ONLY, choice_index
 from .reader import LEGACY, ChatReader
+from .texts import LISTS, rewritten, without_text, written
 
 MAX_METADATA = 64 * 1024
 """Bytes of a frame whose metadata are those of chunks that are added."""

@@ -19,9 +19,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from ..chat.delta import texts
+from ..chat.texts import reasoning
 from ..wire.chat_calls import CallDelta, elements, read_delta
-from ..wire.chat_delta import texts
-from ..wire.chat_text import reasoning
 from ..wire.json_codec import Json, NotJson, dumps, loads
 from .store import Store
 

@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from itertools import groupby, takewhile
 from typing import Any
 
+from ...chat.texts import reasoning
 from ...notes import Evidence
-from ...wire.chat_text import reasoning
 from ...wire.json_codec import Json, NotJson, array, dumps, loads, marks_in, string
 from ...wire.request_bounds import MAX_VALUES
 from ..call_ids import CallIds

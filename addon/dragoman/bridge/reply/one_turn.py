@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...chat.delta import token_logprobs
 from ...notes import Evidence
 from ...reply.in_order import ITEM, PIECE
 from ...reply.words import (
@@ -22,7 +23,6 @@ from ...reply.words import (
     Text,
     Unread,
 )
-from ...wire.chat_delta import token_logprobs
 from ...wire.json_codec import Json, dumps, quoted
 from .choices import Choices
 from .think_tags import SplitText, ThinkSplitter

@@ -11,11 +11,11 @@ from itertools import groupby
 from typing import Any
 
 from ...bridge.model_families import family_of
+from ...chat.texts import DETAILS, REASONING, reasoning
 from ...messages.names import CALL, RESULT
 from ...notes import printable
 from ...responses.names import call_fields, call_id, shown_arguments
 from ...wire.chat_calls import CallDelta, elements, read_delta
-from ...wire.chat_text import DETAILS, REASONING, reasoning
 from ...wire.json_codec import Json, dumps, string
 from ..exchange import Exchange
 from ..parse.request import ParsedRequest, names_of, parse_request

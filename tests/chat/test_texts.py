@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.inspect.pages.diff import carried
-from dragoman.inspect.parse.reply import parse_reply
-from dragoman.wire.chat_text import (
+from dragoman.chat.texts import (
     DETAILS,
     FIELDS_OF,
     TEXT_FIELDS,
@@ -18,6 +16,8 @@ from dragoman.wire.chat_text import (
     without_text,
     written,
 )
+from dragoman.inspect.pages.diff import carried
+from dragoman.inspect.parse.reply import parse_reply
 from tests.repair.streams import summarize
 
 from ..bridge.replying import chunk, ended, run

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman.bridge.read_reply import read_reply
+from dragoman.chat.delta import choices, citations, lone_text, token_logprobs
 from dragoman.chat.repair import ChatRepair
 from dragoman.inspect.pages.diff import carried
 from dragoman.inspect.parse.reply import parse_reply
@@ -15,7 +16,6 @@ from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.wire.chat_calls import CallDelta, elements, read_delta
-from dragoman.wire.chat_delta import choices, citations, lone_text, token_logprobs
 from tests.repair.streams import repair_whole, summarize
 
 from ..bridge.replying import feed_body, new_reply, run

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]
 
-from .json_codec import Json, quoted
-from .sse import Frame
+from ..wire.json_codec import Json, quoted
+from ..wire.sse import Frame
 
 MAX_FRAME = 4096
 """Bytes of a frame of which a template is made."""

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from .chat_calls import CallDelta
-from .chat_text import CONTENT, FIELDS_OF, REASONING, reasoning
-from .json_codec import Json, array, objects, string
-from .sse import Only
+from ..wire.chat_calls import CallDelta
+from ..wire.json_codec import Json, array, objects, string
+from ..wire.sse import Only
+from .texts import CONTENT, FIELDS_OF, REASONING, reasoning
 
 DeltaPart = tuple[Literal["text", "reasoning", "refusal"], str]
 
