@@ -27,7 +27,6 @@ from .call_rule import Rules
 from .declared_tools import DeclaredTools
 from .events import Drop, Dropped, LeftAsText, Refusal, ScanEvent
 from .formats.active import ActiveFormats
-from .formats.json_alone import JSON_ALONE
 from .formats.protocol import MarkerMatch
 from .scan_state import ReplyCounts, ScanState
 from .text_reader import TextReader
@@ -54,8 +53,8 @@ class Scanner:
     ) -> None:
         """`counts`: those of its reply, which may have several texts."""
         self._rules = rules
-        if tools.wants_json or rules(JSON_ALONE).calls == "none":
-            formats = formats.without(JSON_ALONE)
+        if tools.wants_json or any(rules(each).calls == "none" for each in formats.alone):
+            formats = formats.without_alone()
         self._state = ScanState(formats, counts or ReplyCounts())
         self._calls = CallReader(tools, self._state)
         self._text = TextReader(tools, rules, self._state)
@@ -155,10 +154,9 @@ class Scanner:
         return self._state.take()
 
     def not_alone(self) -> list[ScanEvent]:
-        """The turn has more than this text, such as a native call: JSON alone is no call."""
+        """The turn has more than this text, as a native call: what must be alone is no call."""
         state, candidate = self._state, self._calls.candidate
-        if JSON_ALONE in state.formats:
-            state.formats = state.formats.without(JSON_ALONE)
+        state.formats = state.formats.without_alone()
         if candidate is not None and candidate.alone:
             self._refuse(candidate, candidate.why_text)
             self._run()

@@ -21,7 +21,6 @@ from .call_rule import CallRule, Rules
 from .declared_tools import DeclaredTools
 from .events import Drop, Dropped, LeftAsText, Refusal, Text
 from .formats import lone_at_end
-from .formats.json_alone import JSON_ALONE
 from .formats.protocol import LeakFormat, MarkerMatch
 from .markdown import AFTER_LIMIT, Quotation
 from .scan_state import MAX_CALLS, ScanState
@@ -56,8 +55,8 @@ class TextReader:
         self._tools = tools
         self._rules = rules
         self._state = state
-        looking_back = state.formats.looking_back
-        self._stripped = [each for each in looking_back if rules(each).calls != "none"]
+        without = [*state.formats.looking_back, *state.formats.alone]
+        self._stripped = [each for each in without if rules(each).calls != "none"]
         """Formats of which a stripped header can be recognised."""
         self.buffer = ""
         """What is held of the text."""
@@ -176,11 +175,11 @@ class TextReader:
             return None
         state, buffer = self._state, self.buffer
         marker = state.find(buffer)
-        if self.fresh and JSON_ALONE in state.formats:
-            begins = not (state.called or state.code.tail.strip())
-            alone = JSON_ALONE.at_start(buffer) if begins else None
-            if alone is not None and (marker is None or alone.start < marker.start):
-                marker = alone
+        if self.fresh and state.formats.alone and not (state.called or state.code.tail.strip()):
+            for each in state.formats.alone:
+                alone = each.at_start(buffer, self._tools)
+                if alone is not None and (marker is None or alone.start < marker.start):
+                    marker = alone
         end = marker.start if marker else len(buffer) - state.formats.unfinished(buffer)
         if marker is None and not self._must_wait(buffer[:end]):
             self.release(end)

@@ -23,7 +23,6 @@ from ..notes import Evidence
 from ..repair.call_rule import Rules
 from ..repair.declared_tools import DeclaredTools
 from ..repair.formats.active import ActiveFormats
-from ..repair.formats.json_alone import JSON_ALONE
 from ..repair.policy import Policy
 from ..repair.scan_state import ReplyCounts
 from ..repair.scanner import Scanner
@@ -129,7 +128,7 @@ class Turn:
     def _new_channel(self, part: Part) -> Channel:
         known = self._declared()
         thinks = part.kind == "reasoning" and not self._reader.one_channel
-        formats = known.formats.without(JSON_ALONE) if self._follows or thinks else known.formats
+        formats = known.formats.without_alone() if self._follows or thinks else known.formats
         scanner = Scanner(known.tools, known.rules, formats, self._counts)
         moves = self._policy.moves
         return Channel(scanner, self.calls, self._reader.part_of, self._evidence, moves=moves)

@@ -87,7 +87,6 @@ ANSWERS = [
     json.dumps(TOOLS, indent=2),
     json.dumps({"tool_calls": [{"function": {"name": "bash", "arguments": "{}"}}]}),
     "calls = [bash(command='ls'), finish()]",
-    "[bash(command='ls')]",
     'call:bash{command:"ls"}',
     'bash({"command": "ls"})',
     '{tool => "bash", args => { --command "ls" }}',

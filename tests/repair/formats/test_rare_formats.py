@@ -136,6 +136,32 @@ SHAPES = {
     ),
     "tool and args": ('[TOOL_CALL] {"tool": "bash", "args": {"command": "ls"}} [/TOOL_CALL]', BASH),
     "attributes": (f'<tool_call id="call_1" name="bash">\n{LS}\n</tool_call>', BASH),
+    "function=": (f'<tool_call>\n{{"function=bash","arguments":{LS}}}\n</tool_call>', BASH),
+    "function=, no end": (f'<tool_call>\n{{"function=bash","arguments":{LS}}}', BASH),
+    "function, a text": (f'<tool_call>{{"function": "bash", "arguments": {LS}}}</tool_call>', BASH),
+    "toolcall": (f"<toolcall>{OBJECT}</toolcall>", BASH),
+    "toolcall and an element": (f"<toolcall><bash>{LS}</bash></toolcall>", BASH),
+    "toolcall, over lines": (f"<toolcall>\n<bash>\n{LS}\n</bash>\n</toolcall>", BASH),
+    "hunyuan a13b": (f"<answer><tool_calls>[{OBJECT}]</tool_calls></answer>", BASH),
+    "hunyuan a13b, over lines": (
+        f"<answer>\n<tool_calls>\n[{OBJECT}, {OBJECT}]\n</tool_calls>\n</answer>",
+        BASH * 2,
+    ),
+    # All of a text.
+    "phi-4-mini": (f"functools[{OBJECT}]", BASH),
+    "phi-4-mini, several": (f"functools[{OBJECT}, {OBJECT}]\n", BASH * 2),
+    "glm-4": (f"bash\n{LS}", BASH),
+    "glm-4 with its token": (f"\nbash\n{LS}\n<|observation|>", BASH),
+    "a list": ('[bash(command="ls")]', BASH),
+    "a list of several": (
+        '[get_weather(location="Dublin", date="2025-04-14"),\n finish()]\n',
+        WEATHER + "[finish {}]",
+    ),
+    "a fence": ('```tool_code\nbash(command="ls")\n```', BASH),
+    "a fence after text": (
+        'I look.\n```tool_code\n[bash(command="ls")]\n```\n',
+        "I look.\n" + BASH,
+    ),
     # Python.
     "llama 4": (
         '<|python_start|>[bash(command="ls"), finish()]<|python_end|>',
@@ -223,6 +249,28 @@ TEXTS = {
     "calls of Python": (
         "It writes <tool_call>bash(command) and <function_calls>bash(x, y)</function_calls>, then\n"
         '`<tool_call>bash(command="ls")`, or <|python_start|> before [bash(command="ls")].'
+    ),
+    "all of a text, and more": (
+        f'functools[{OBJECT}]\nis what Phi-4 writes, [bash(command="ls")] Llama 4, and GLM-4\n'
+        f"bash\n{LS}"
+    ),
+    "a list in a sentence": '[bash(command="ls")] is a list of calls.',
+    "a list after text": 'So:\n[bash(command="ls")]',
+    "a link": '[bash(command="ls")](https://example.org)',
+    "a list of what is no argument": '[bash("ls"), bash(command), bash(timeout=5)]',
+    "a list in code": '`[bash(command="ls")]`',
+    "a call alone": 'bash(command="ls")',
+    "a name and JSON": f"bash\n{LS}\nlists files",
+    "a name and JSON in a fence": f"bash\n\n```json\n{LS}\n```",
+    "a name and other JSON": 'bash\n{"timeout": 5}',
+    "JSON after functools": f"functools {OBJECT}",
+    "a fence that text follows": '```tool_code\nbash(command="ls")\n```\nRun it.',
+    "a fence of another language": '```python\nbash(command="ls")\n```',
+    "a fence in a fence": '````\n```tool_code\nbash(command="ls")\n```\n````',
+    "elements of another language": (
+        f"<toolcall><bash>{LS} and</bash></toolcall>, `<toolcall><bash>{LS}</bash></toolcall>`\n"
+        "<answer>It is <tool_calls>.</answer>\n<answer><tool_calls>none</tool_calls></answer>\n"
+        f'<tool_call>{{"function=bash", "a": {LS}}}</tool_call>'
     ),
     "a transcript": (
         "[tool:bash] ls\n[tool:bash] {} was empty\nCalling tool: bash\n[Tool Use: bash]\n"

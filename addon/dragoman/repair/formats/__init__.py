@@ -14,7 +14,7 @@ from . import bracketed, enclosed_json
 from .active import ActiveFormats, active
 from .bracketed import GEMMA, LFM2, MINIMAX_ARROWS
 from .deepseek import DEEPSEEK
-from .glm import GLM, HUNYUAN, HUNYUAN_OPEN
+from .glm import GLM, GLM_4, HUNYUAN, HUNYUAN_OPEN
 from .harmony import HARMONY, HARMONY_STRIPPED
 from .invoke import ATEM, CLAUDE, DSML, FUNCTION, MINIMAX_M2, STEP
 from .json_alone import JSON_ALONE
@@ -35,8 +35,11 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     enclosed_json.HERMES: frozenset({"hermes", "qwen"}),
     QWEN: frozenset({"qwen", "seed"}),
     bracketed.PYTHON: frozenset({"glm"}),
+    bracketed.PYTHON_ALONE: _UNKNOWN | {"llama", "gemma", "lfm", "open"},
+    bracketed.TOOL_CODE: frozenset({"gemma"}),
     bracketed.PYTHON_CALLS: frozenset({"open"}),
     GLM: frozenset({"glm"}),
+    GLM_4: _UNKNOWN | {"glm"},
     HUNYUAN: frozenset({"open"}),
     HUNYUAN_OPEN: frozenset({"open"}),
     CLAUDE: frozenset({"anthropic"}),
@@ -72,6 +75,9 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     enclosed_json.INVOKED: frozenset({"open"}),
     enclosed_json.FUNCTION_CALL: frozenset({"granite"}),
     enclosed_json.TOOL_CALLS: frozenset({"minimax"}),
+    enclosed_json.ANSWER: frozenset({"open"}),
+    enclosed_json.TOOLCALL: frozenset({"hermes"}),
+    enclosed_json.TOOLCALL_NAMED: frozenset({"hermes"}),
     enclosed_json.ATTRIBUTES: frozenset({"deepseek"}),
     enclosed_json.CALLING_TOOL: frozenset(),
     enclosed_json.TOOL_USE: frozenset(),
@@ -95,7 +101,7 @@ FORMATS: tuple[LeakFormat, ...] = tuple(REGISTRY)
 NAMES = tuple(dict.fromkeys(each.name for each in FORMATS))
 _ALWAYS = frozenset({"kimi"})
 """Families whose formats are looked for even with a vendor's own model: routers rename it."""
-_BY_FAMILY = (HARMONY_STRIPPED, JSON_ALONE, CLAUDE)
+_BY_FAMILY = (HARMONY_STRIPPED, JSON_ALONE, bracketed.PYTHON_ALONE, GLM_4, CLAUDE)
 """Formats that are looked for with the models of their families alone."""
 _FAMILIES = frozenset().union(*REGISTRY.values())
 

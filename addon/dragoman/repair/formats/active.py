@@ -38,6 +38,8 @@ class ActiveFormats:
         """The formats whose markers may begin with each of these."""
         self.looking_back = [each for each in formats if each.look_back]
         """Formats of which a call's beginning may have been stripped."""
+        self.alone = [each for each in formats if each.alone]
+        """Formats of which a call may be all of a text."""
         self.look_back = max((each.look_back for each in formats), default=0)
         """See `LeakFormat.look_back`."""
 
@@ -50,6 +52,10 @@ class ActiveFormats:
     def without(self, *others: LeakFormat) -> ActiveFormats:
         """All but these."""
         return active(tuple(each for each in self._formats if each not in others))
+
+    def without_alone(self) -> ActiveFormats:
+        """All but those of which a call may be all of a text: the turn has more."""
+        return self.without(*self.alone) if self.alone else self
 
     def may_begin_in(self, text: str) -> bool:
         """Whether a marker, or the start of one, could be in `text`."""

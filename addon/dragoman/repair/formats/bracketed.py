@@ -4,22 +4,34 @@
     <|tool_call_start|>[NAME(key="text", other=20), NAME()]<|tool_call_end|>
     [TOOL_CALL]{tool => "NAME", args => { --key "text" --other 20 }}[/TOOL_CALL]
     <tool_call>NAME(key="text", other=20)</tool_call>
+    [NAME(key="text", other=20)]    ```tool_code NAME(key="text")```
     <start_function_call>call:NAME{key:<escape>text<escape>}<end_function_call>
 
 They are Gemma's, LFM2's, and MiniMax's behind proxies.  Gemma also writes round brackets, other
 quotation marks, JSON, and the token that begins a call in two ways.  Llama 4 writes LFM2's list
-between other tokens; a call of Python's between tags of other formats is anybody's.  The last is
-FunctionGemma's.
+between other tokens, or between none, and Gemma a fence, each as the end of a text; a call of
+Python's between tags of other formats is anybody's.  The last is FunctionGemma's.
 """
 
 from __future__ import annotations
 
 import re
 
+from ..declared_tools import DeclaredTools
 from .bracketed_call import BracketedParser
 from .held_arguments import CallEnds
-from .marker_set import BLANKS, HeaderPattern, Part, Run, marker_set, opening, optional
-from .protocol import LeakFormat
+from .marker_set import (
+    BLANKS,
+    HeaderPattern,
+    MarkerPattern,
+    Part,
+    Run,
+    marker_set,
+    opening,
+    optional,
+    so_far,
+)
+from .protocol import LeakFormat, MarkerMatch
 
 _ANY = r"\s*+"
 _NAME = r"(?P<name>[\w.:/@-]{1,128}+)"
@@ -37,17 +49,31 @@ def _bracketed(
     before the brackets of a call, or `more` before those of a later one; what is `after` a call may
     follow it in this order."""
 
-    class Parser(BracketedParser):
-        header, next_header = HeaderPattern.of(head), HeaderPattern.of(more or head)
-        closers = after
-        ends = CallEnds(
-            marker_set((*after[1:], *begins)),
-            frozenset(after[1:]),
-            bracket=after[0],
-            others=frozenset(after[2:]).difference(begins),
-        )
+    others = frozenset(after[2:]).difference(begins)
+    markers = marker_set((*after[1:], *begins))
+    parser = _parser((head, more or head), after, markers, others)
+    return LeakFormat(name, begins, opening(begins, *first, first=begins[0][0]), parser)
 
-    return LeakFormat(name, begins, opening(begins, *first, first=begins[0][0]), Parser)
+
+def _parser(
+    heads: tuple[tuple[Part, ...], tuple[Part, ...]],
+    after: tuple[str, ...],
+    markers: MarkerPattern,
+    others: frozenset[str] = frozenset(),
+    *,
+    alone: bool = False,
+) -> type[BracketedParser]:
+    """`heads`: of the first call, and of a later one; `markers` may follow a call.  `others`: what
+    `CallEnds` says; `alone`: what `MarkerMatch` says."""
+
+    class Parser(BracketedParser):
+        header, next_header = HeaderPattern.of(heads[0]), HeaderPattern.of(heads[1])
+        closers = after
+        end_is_marked = not alone
+        must_fit = alone
+        ends = CallEnds(markers, frozenset(after[1:]), bracket=after[0], others=others)
+
+    return Parser
 
 
 _BRACKET = Run(r"(?:\(\s*+(?=\{)|(?=\{|\(\s*+[^\s{]))", r"(?:\(\s*+)?")
@@ -87,6 +113,43 @@ PYTHON, PYTHON_CALLS = (
         more=(r"\s*+,?", *_PYTHON),
     )
     for tag in ("tool_call", "function_calls")
+)
+_FENCE = "```"
+_ALONE = _parser(
+    (_LIST[1], (r"\s*+,?", *_PYTHON)), ("]", _FENCE), marker_set((_FENCE,)), alone=True
+)
+_TOOL_CODE = (("```tool_code",), r"[ \t]{0,16}+", r"\r?+", r"\n", BLANKS, _BEFORE_BRACKET)
+_AT_START = re.compile(rf"\s{{0,64}}+(?=\[{BLANKS}[\w.:/@-]{{1,128}}+\s{{0,9}}+\()")
+_MAY_START = re.compile(rf"\s{{0,64}}+\[{BLANKS}[\w.:/@-]{{0,128}}+\s{{0,9}}+")
+
+
+class _PythonAlone(LeakFormat):
+    """Looks for fences; where a text begins it is asked."""
+
+    alone = True
+
+    def may_be_header(self, text: str, tools: DeclaredTools) -> bool:
+        name = text.strip()[1:].strip()
+        return _MAY_START.fullmatch(text) is not None and (not name or tools.may_begin(name))
+
+    def at_start(self, text: str, tools: DeclaredTools) -> MarkerMatch | None:  # noqa: ARG002
+        found = _AT_START.match(text)
+        return self.meaning(found) if found else None
+
+    def meaning(self, found: re.Match[str]) -> MarkerMatch:
+        begin = found.start() if _FENCE in found[0] else found.end()
+        return MarkerMatch(self, "python", begin, found.end(), True, alone=True)
+
+
+PYTHON_ALONE = _PythonAlone("python", (), marker_set((_FENCE,)), _ALONE)
+TOOL_CODE = _PythonAlone(
+    "python",
+    (_FENCE,),
+    MarkerPattern(
+        rf"(?<!`)```tool_code[ \t]{{0,16}}+\r?+\n{BLANKS}(?={_BEFORE_BRACKET.whole})",
+        "|".join((so_far((_FENCE,), empty=False), so_far(*_TOOL_CODE, empty=False, whole=False))),
+    ),
+    _ALONE,
 )
 _TOOL = (("tool", "name"), _ANY, ("=>",), _ANY, "[\"']", _NAME, "[\"']", r"\s*+,?\s*+")
 _ARGUMENTS = (("arguments", "args", "parameters"), _ANY, ("=>",), _ANY, r"(?=\{)")

@@ -21,14 +21,18 @@ class BracketedParser(LeakParser):
     closers: tuple[str, ...]
     """What may follow a call, in this order."""
     ends: CallEnds
+    must_fit = False
+    """Whether the tool must accept the arguments, as no marker shows a call."""
 
     def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
         super().__init__(match, header, start, tools)
         self._closers = self.closers
 
     def _begin(self, found: re.Match[str]) -> bool:
-        name = tool_of(found, self._tools)
-        arguments = BracketedArguments(name, self.ends, self._tools, self.next_header)
+        name, follows = tool_of(found, self._tools), self.next_header
+        arguments = BracketedArguments(
+            name, self.ends, self._tools, follows, must_fit=self.must_fit
+        )
         return self._start_call(Header(name, found["name"]), arguments, found.end())
 
     def _arguments_ended(self, arguments: CallArguments) -> None:  # noqa: ARG002

@@ -13,6 +13,7 @@ import re
 from ...wire.json_codec import MAX_NESTING, dumps
 from ..declared_tools import DeclaredTools
 from .held_arguments import CallEnds, HeldArguments
+from .json_alone import fits
 from .marker_set import HeaderPattern, Missing
 from .value_types import PYTHON, json_string, property_of, read_json, type_of
 
@@ -62,11 +63,17 @@ class BracketedArguments(HeldArguments):
     """The arguments of one call, from their opening bracket on."""
 
     def __init__(
-        self, name: str, ends: CallEnds, tools: DeclaredTools, next_header: HeaderPattern
+        self,
+        name: str,
+        ends: CallEnds,
+        tools: DeclaredTools,
+        next_header: HeaderPattern,
+        *,
+        must_fit: bool = False,
     ) -> None:
-        """`next_header`: what may follow one of several calls."""
+        """`next_header`: what may follow one of several calls.  `must_fit`: as in the parser."""
         super().__init__(name, ends)
-        self._tools, self._next_header = tools, next_header
+        self._tools, self._next_header, self._must_fit = tools, next_header, must_fit
         self._schema = tools.schema_of(name)
         self._quote = ""
         """The mark that ends the open string."""
@@ -120,7 +127,10 @@ class BracketedArguments(HeldArguments):
         if found is None or not isinstance(found[0], dict) or len(found[0]) < members:
             return None
         typed = [f"{json_string(key)}:{self._typed(key, value)}" for key, value in found[0].items()]
-        return ["{" + ",".join(typed) + "}"]
+        arguments = "{" + ",".join(typed) + "}"
+        if self._must_fit and not fits(self._tools, self._name, arguments):
+            return None
+        return [arguments]
 
     def _typed(self, key: str, value: object) -> str:
         """The JSON text of a value: of one that is a string against its schema, or none against it,

@@ -18,7 +18,7 @@ import re
 
 from ..events import Header
 from .held_arguments import CallEnds
-from .json_calls import JsonCallsParser
+from .json_calls import WITH_FUNCTION, JsonCallsParser
 from .marker_set import BLANKS, HeaderPattern, Part, Run, marker_set, opening
 from .protocol import WORD, LeakFormat
 
@@ -33,15 +33,22 @@ def _ends_with(*closers: str) -> tuple[str, ...]:
 
 
 def _enclosed(
-    name: str, begins: str | tuple[str, ...], end: str, *member: Part, marked: bool = True
+    name: str,
+    begins: str | tuple[str, ...],
+    end: str,
+    *member: Part,
+    marked: bool = True,
+    around: str = "",
 ) -> LeakFormat:
     """A format with these markers.  In a text the first is one only before an object, whose
-    beginning is a `member` of it.  `marked`: whether hosts send the last of them."""
+    beginning is a `member` of it.  `marked`: whether hosts send the last of them.  `around`: what
+    may follow that."""
     openers = (begins,) if isinstance(begins, str) else begins
 
     class Parser(JsonCallsParser):
-        ends = CallEnds(marker_set((*openers, end)), frozenset((end,)))
-        closer = end
+        header = HeaderPattern.of(*WITH_FUNCTION)
+        ends = CallEnds(marker_set((*openers, end)), frozenset((end,)), "}")
+        closer, outer = end, around
         end_is_marked = marked
 
     ends = _ends_with(end)
@@ -83,6 +90,14 @@ FUNCTION_CALL = _enclosed(
     "function_call", "<function_call>", "</function_call>", *_MEMBER, marked=False
 )
 TOOL_CALLS = _enclosed("tool_calls", "<tool_calls>", "</tool_calls>", *_MEMBER)
+ANSWER = _enclosed(
+    "tool_calls",
+    ("<answer><tool_calls>", "<answer>\n<tool_calls>"),
+    "</tool_calls>",
+    *_MEMBER,
+    around="</answer>",
+)
+TOOLCALL = _enclosed("hermes", "<toolcall>", "</toolcall>", *_MEMBER)
 GIGACHAT = _enclosed(
     "gigachat",
     ("<|function_call|>", "<|message_sep|>\n\nfunction call<|role_sep|>"),
@@ -104,6 +119,34 @@ _ATTRIBUTES = Run(
     rf"(?:\s*+(?!name\b)[a-z_]{{1,20}}+={_VALUE}){{0,3}}+\s*+name=[\"']{_NAME}[\"']"
     rf"(?:\s*+[a-z_]{{1,20}}+={_VALUE}){{0,3}}+\s*+",
     r"[^<>{}]*+",
+)
+
+
+class _AfterTag(CallEnds):
+    """An element with the name of the tool ends before the marker."""
+
+    def _after_bracket(self, text: str, at: int) -> int:
+        found = _END_OF_NAME.match(text, at)
+        return found.end() if found else at
+
+
+class _NamedElementParser(JsonCallsParser):
+    """Reads a call whose JSON stands in an element with the name of the tool."""
+
+    ends = _AfterTag(marker_set(("</toolcall>",)), frozenset(("</toolcall>",)))
+    header = HeaderPattern.of((_ANY, "<", _NAME, ">", _ANY, r"(?=\{)"))
+
+    def _begin(self, found: re.Match[str]) -> bool:
+        self.closer, self.outer = f"</{found['name']}>", "</toolcall>"
+        return self._start_json(Header(found["name"]), found.end())
+
+
+_END_OF_NAME = re.compile(rf"\s{{0,9}}+</{WORD}>")
+TOOLCALL_NAMED = LeakFormat(
+    "hermes",
+    ("<toolcall>",),
+    opening(("<toolcall>",), "<", "[A-Za-z_]"),
+    _NamedElementParser,
 )
 ATTRIBUTES = _named("hermes", "<tool_call ", (_ATTRIBUTES, ">"), CLOSE)
 CALLING_TOOL = _named("calling_tool", "[Calling tool:", (_ANY, _NAME, _ANY, r"\("), ")]")

@@ -7,18 +7,26 @@
 
 GLM-5.3 also writes ``<tool_call>NAME>{…}</tool_call>``, and GLM-5.2 ``<tool_call>NAME</arg_value>``
 for a call without arguments; under load it loses any one of these tags, or doubles one of a key.
+GLM-4 writes a name, a line end and a JSON object, and nothing else (`GLM_4`).
 Hunyuan writes ``<tool_calls>`` around calls and ``<tool_sep>`` after a name; all its tags may end
 with a suffix, as in ``<tool_call:opensource>``.
 """
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
+from ..declared_tools import DeclaredTools
+from ..events import Header
 from .bracketed import PYTHON_SO_FAR
 from .enclosed_json import CLOSE, OPEN
+from .held_arguments import CallEnds
 from .held_calls import HeldCalls
-from .marker_set import HeaderPattern, opening, optional, so_far
+from .json_alone import fits
+from .json_arguments import JsonArguments
+from .json_calls import JsonCallsParser
+from .marker_set import HEADER_LIMIT, HeaderPattern, marker_set, opening, optional, so_far
 from .protocol import WORD, LeakFormat, MarkerMatch
 from .tags import Spelling, TagKind, TagPattern, TagTable
 
@@ -82,6 +90,54 @@ GLM = _Glm(
     opening((OPEN,), "[A-Za-z0-9_]", ends=(CLOSE,)),
     partial(HeldCalls, TABLE),
 )
+
+
+class _NamedArguments(JsonArguments):
+    """Those of a call that no marker shows."""
+
+    def __init__(self, name: str, ends: CallEnds, tools: DeclaredTools) -> None:
+        super().__init__(name, ends)
+        self._tools = tools
+
+    def _read(self, text: str) -> list[str] | None:
+        pieces = super()._read(text)
+        if pieces is None or not fits(self._tools, self._name, "".join(pieces)):
+            return None
+        return pieces
+
+
+class _NamedParser(JsonCallsParser):
+    """Reads one call, from where its JSON begins."""
+
+    closer = "<|observation|>"
+    end_is_marked = False
+    ends = CallEnds(marker_set((closer,)))
+
+    def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
+        super().__init__(match, header, start, tools)
+        name = match.tool or ""
+        self._start_call(Header(name), _NamedArguments(name, self.ends, tools), 0)
+
+
+class _NamedAlone(LeakFormat):
+    """Has no marker: it is asked where a text begins."""
+
+    alone = True
+
+    def may_be_header(self, text: str, tools: DeclaredTools) -> bool:
+        word = text.strip()
+        return bool(word) and len(text) <= HEADER_LIMIT and tools.may_begin(word)
+
+    def at_start(self, text: str, tools: DeclaredTools) -> MarkerMatch | None:
+        found = _NAMED.match(text)
+        if found is None or found["name"] not in tools:
+            return None
+        begin, end = found.start("name"), found.end()
+        return MarkerMatch(self, "name", begin, end, True, tool=found["name"], alone=True)
+
+
+_NAMED = re.compile(rf"\s{{0,64}}+(?P<name>{WORD}+)[ \t]{{0,9}}+\r?\n\s{{0,9}}+(?=\{{)")
+GLM_4 = _NamedAlone("glm", (), marker_set(("<|observation|>",)), _NamedParser)
 
 
 def _hunyuan(suffix: str) -> LeakFormat:

@@ -1,7 +1,8 @@
 """A call that is a JSON object and nothing else: all of a text, or what follows a thought in it, or
-a fence with which it ends.  An answer may be JSON as well, so it is a call only if its tool is
-declared, the tool's schema accepts the arguments, and nothing follows (`MarkerMatch.alone`); and it
-is refused at the first member that shows that it is none.
+a fence with which it ends.  Phi-4 writes ``functools`` before a list that is all of a text.  An
+answer may be JSON as well, so it is a call only if its tool is declared, the tool's schema accepts
+the arguments, and nothing follows (`MarkerMatch.alone`); and it is refused at the first member that
+shows that it is none.
 """
 
 from __future__ import annotations
@@ -10,15 +11,18 @@ import re
 
 from ...wire.json_codec import Json, loads
 from ...wire.json_schema import TYPES
+from ..declared_tools import DeclaredTools
 from ..schema import properties
 from .held_arguments import CallEnds
 from .json_calls import JsonCallsParser
-from .marker_set import BLANKS, MarkerPattern, marker_set, so_far, spelled
+from .marker_set import BLANKS, HEADER_LIMIT, MarkerPattern, Run, marker_set, so_far, spelled
 from .protocol import LeakFormat, MarkerMatch
 from .value_types import Member
 
-_FENCE, _THOUGHT = "```", "</think>"
-_BEGIN = re.compile(r"\s*+(?=[\[{])")
+_FENCE, _THOUGHT, _PHI = "```", "</think>", "functools"
+_OBJECT = Run(rf"(?=\{{|\[{BLANKS}\{{)", rf"\[?{BLANKS}")
+"""With what an object begins, or a list of them."""
+_BEGIN = re.compile(rf"\s*+(?:{_PHI}(?=\s*+\[)\s*+)?{_OBJECT.whole}")
 _FENCED = (r"(?<!`)", (_FENCE,), r"[a-z_]{0,16}+[ \t]{0,16}+", r"\r?+", r"\n")
 """A fence, the name of a language, and the end of its line."""
 _GIVEN = ("arguments", "parameters")
@@ -51,18 +55,19 @@ class JsonAloneParser(JsonCallsParser):
         if not (given and known and (tool := self._meant(name))):
             return None
         pieces = super()._arguments_of(found, tool)
-        if pieces is None or self._tools.refuses(tool, arguments := "".join(pieces)):
-            return None
-        members = loads(arguments)
-        if not members or members.keys() & self._declared(tool):
-            return pieces
-        return pieces if self._is_open(tool) and not _is_schema(members) else None
+        return pieces if pieces is not None and fits(self._tools, tool, "".join(pieces)) else None
 
-    def _is_open(self, name: str) -> bool:
-        """Whether this tool means to take arguments that it does not list."""
-        schema = self._tools.schema_of(name)
-        listed = properties(schema)
-        return not listed or (isinstance(schema, dict) and bool(schema.get("additionalProperties")))
+
+def fits(tools: DeclaredTools, name: str, arguments: str) -> bool:
+    """Whether a call of this tool that no marker shows may have these arguments."""
+    if tools.refuses(name, arguments):
+        return False
+    members, schema = loads(arguments), tools.schema_of(name)
+    listed = properties(schema)
+    if not members or members.keys() & listed.keys():
+        return True
+    more = isinstance(schema, dict) and schema.get("additionalProperties")
+    return bool(not listed or more) and not _is_schema(members)
 
 
 def _is_schema(members: Json) -> bool:
@@ -77,14 +82,21 @@ def _is_schema(members: Json) -> bool:
 class _JsonAlone(LeakFormat):
     """Looks for fences, and ends of thoughts; where a text begins it is asked."""
 
-    def at_start(self, text: str) -> MarkerMatch | None:
-        """The place at which a call begins, if all of `text` may be one."""
+    alone = True
+
+    def may_be_header(self, text: str, tools: DeclaredTools) -> bool:  # noqa: ARG002
+        word = text.strip()
+        begins = _PHI.startswith(word) or word.removeprefix(_PHI).strip() in ("", "[")
+        return bool(word) and begins and len(text) <= HEADER_LIMIT
+
+    def at_start(self, text: str, tools: DeclaredTools) -> MarkerMatch | None:  # noqa: ARG002
         found = _BEGIN.match(text)
         return self.meaning(found) if found else None
 
     def meaning(self, found: re.Match[str]) -> MarkerMatch:
-        """Of what precedes a call only a fence is no text."""
-        begin = found.start() if _FENCE in found[0] else found.end()
+        """Of what precedes a call only a fence and the word of Phi-4 are no text."""
+        is_text = not (_FENCE in found[0] or _PHI in found[0])
+        begin = found.end() if is_text else found.start()
         return MarkerMatch(self, "json", begin, found.end(), True, alone=True)
 
 
@@ -92,8 +104,8 @@ JSON_ALONE = _JsonAlone(
     "json",
     (_FENCE, _THOUGHT),
     MarkerPattern(
-        rf"(?:{spelled(*_FENCED)}|{_THOUGHT}){BLANKS}(?=[\[{{])",
-        f"{so_far(*_FENCED, BLANKS, '(?!)')}|{so_far((_THOUGHT,), BLANKS, '(?!)')}",
+        rf"(?:{spelled(*_FENCED)}|{_THOUGHT}){BLANKS}{_OBJECT.whole}",
+        f"{so_far(*_FENCED, BLANKS, _OBJECT)}|{so_far((_THOUGHT,), BLANKS, _OBJECT)}",
     ),
     JsonAloneParser,
 )

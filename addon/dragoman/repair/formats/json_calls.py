@@ -23,7 +23,7 @@ from ..events import Damaged, Header, Whole
 from ..schema import properties
 from .held_arguments import CallEnds, HeldText, ends_call
 from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, HeaderPattern
+from .marker_set import HEADER_LIMIT, HeaderPattern, Run, so_far
 from .protocol import WORD, LeakParser, MarkerMatch
 from .value_types import Member, members_of, members_so_far, read_json
 
@@ -32,6 +32,17 @@ OBJECT = (
     *(r"(?:(?P<double>\{)\s*+)?+", r"(?=[^\s{])"),
 )
 """With what a call begins."""
+_FUNCTION = ('"function=',)
+_SO_FAR = so_far(_FUNCTION, empty=False)
+_OTHER = Run(rf"(?!{_FUNCTION[0]}|{_SO_FAR})(?=[^\s{{])", rf"(?:{_SO_FAR})?")
+WITH_FUNCTION = (
+    (
+        *(r"\s*+", r"\{", r"\s*+", _FUNCTION, rf"(?P<function>{WORD})", '"', r"\s*+", ","),
+        *(r"\s*+", ('"arguments"', '"parameters"'), r"\s*+", ":", r"\s*+", r"(?=\{)"),
+    ),
+    (*OBJECT[:-1], _OTHER),
+)
+"""The same, or a first member that is ``"function=NAME"``, of which JSON has no reading."""
 _LOOKED_AT = 4096
 """Characters of an object in which each new one may show what it is."""
 _NAME = re.compile(rf'"(?:tool_)?(?:name|function|tool)"\s*+:\s*+"({WORD})"')
@@ -53,6 +64,8 @@ class JsonCallsParser(LeakParser):
 
     header = HeaderPattern.of(OBJECT)
     ends: CallEnds
+    outer = ""
+    """What may follow the `closer`."""
     other_names: tuple[str, ...] = _OTHER_NAMES
     """What may stand for ``name``."""
 
@@ -73,6 +86,9 @@ class JsonCallsParser(LeakParser):
         """That of the object, once it is whole: what follows it decides whether it is one."""
 
     def _begin(self, found: re.Match[str]) -> bool:
+        if name := found.groupdict().get("function"):
+            self._doubled = True
+            return self._start_json(Header(name), found.end())
         self._in_list = self._in_list or found["list"] is not None
         self._doubled = found["double"] is not None
         self._at = self._buffer.rindex("{", 0, found.end())
@@ -146,8 +162,8 @@ class JsonCallsParser(LeakParser):
     def _end_object(self, text: str) -> bool:
         members = members_of(text)
         keys = [each.key for each in members]
-        if "name" not in keys and "function" in keys:
-            at = keys.index("function")
+        at = keys.index("function") if "function" in keys and "name" not in keys else None
+        if at is not None and isinstance(members[at].value, dict):
             inner, begin = members[at].text, members[at].start
             members = [each._replace(start=each.start + begin) for each in members_of(inner)]
         members = self._with_name(members)
@@ -240,6 +256,9 @@ class JsonCallsParser(LeakParser):
             if whole and self._mended and found and found[0]:
                 whole = ends_call(self._buffer, found[1], ended=self._ended)
             return whole is not None and (self._give() if whole else self._damage())
+        if found and found[0] == self.closer and self.outer:
+            self.closer, self.outer, self._at = self.outer, "", found[1]
+            return True
         return self._leave(self._at) if found is None else bool(found[0]) and self._leave(found[1])
 
     def _give(self, *, unmarked: bool = False) -> bool:

@@ -68,6 +68,8 @@ class LeakFormat:
     look_back = 0
     """The longest header, in characters, that may precede a marker if the host has stripped the
     beginning of its call; 0 if a call always begins with a marker."""
+    alone = False
+    """Whether a call may begin where a text does, without a marker, if it is all of the text."""
 
     def __init__(
         self,
@@ -111,6 +113,10 @@ class LeakFormat:
         """Such a header at the end of `text`, which ends at the marker, with the blanks after it;
         empty if there is none."""
         return ""
+
+    def at_start(self, text: str, tools: DeclaredTools) -> MarkerMatch | None:  # noqa: ARG002
+        """The place at which a call begins, if all of `text` may be one; see `alone`."""
+        return None
 
     def is_undecided(self, match: MarkerMatch, text: str) -> bool:  # noqa: ARG002
         """Whether text to come may make this marker of `text` part of another format's."""
