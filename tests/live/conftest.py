@@ -54,5 +54,5 @@ def claude(
     program = next(request.param.glob("claude-code-*/claude"), request.param / "claude-code-*")
     need(program, "install npm, then `make test-clients` sets up Claude Code")
     (tmp_path / "work").mkdir()
-    key = re.sub(r"\W", "", request.node.name)
+    key = re.sub(r"\W", "", f"{request.module.__name__}{request.node.name}")
     return Claude(tls_upstream, rerouted(tls_upstream), tmp_path, key, program)
