@@ -270,14 +270,18 @@ class TextReader:
             named = self._is_named(line, found.end, ended=ended or bool(line_end))
             if found.opens_call and not named:
                 return named and 0
+            if found.format.header_before(found, line[: found.start], self._tools):
+                return 0
             found = formats.find(line, found.end)
         return end if ended or line_end else None
 
     def _is_named(self, text: str, at: int, *, ended: bool) -> bool | None:
         """Whether a marker that ends at this place in a text is named, as what follows shows."""
-        half = 0 < len(text) - at == self._state.formats.unfinished(text[at:])
-        if not ended and (half or _MAY_BE_NAMED.fullmatch(text, at)):
-            return None
+        if not ended:
+            rest = text[at:]
+            half = rest and self._state.formats.unfinished(rest) == len(rest)
+            if half or _MAY_BE_NAMED.fullmatch(rest):
+                return None
         return _NAMED.match(text, at) is not None
 
     def _leave_all(self, marker: MarkerMatch | None, end: int) -> None:

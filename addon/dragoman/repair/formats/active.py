@@ -26,16 +26,16 @@ class ActiveFormats:
             (first, re.compile(re.escape(first) + tree(rest, r"\Z")).search)
             for first, rest in by_first(beginnings)
         ]
-        self._find_beginning = re.compile(tree(beginnings)).search
-        self._beginning = {
-            text: [
-                each
-                for each in formats
-                if any(text.startswith(own) or own.startswith(text) for own in each.beginnings)
-            ]
-            for text in beginnings
-        }
-        """The formats whose markers may begin with each of these."""
+        self._beginnings = beginnings
+        begun = [re.escape(first) + tree(rest, r"\Z") for first, rest in by_first(beginnings)]
+        self._begun = re.compile(f"(?=({'|'.join(begun) or '(?!)'}))")
+        """Finds the shortest beginning, or the start of one at the end; they overlap."""
+        self._begun_by: dict[str, dict[LeakFormat, None]] = {}
+        """The formats whose markers may begin with what it finds."""
+        for each in formats:
+            for text in each.beginnings:
+                for size in range(1, len(text) + 1):
+                    self._begun_by.setdefault(text[:size], {})[each] = None
         self.looking_back = [each for each in formats if each.look_back]
         """Formats of which a call's beginning may have been stripped."""
         self.alone = [each for each in formats if each.alone]
@@ -77,15 +77,16 @@ class ActiveFormats:
     ) -> MarkerMatch | None:
         """The first marker from `start` on; of two at one place that of the first format.  The
         beginnings before it that are those of no marker are added to `likenesses`."""
-        began = self._find_beginning(text, start)
+        began = self._begun.search(text, start)
         while began is not None:
             at = began.start()
-            for each in self._beginning[began[0]]:
+            formats = self._begun_by[began[1]] if began[1] in self._beginnings else {}
+            for each in formats:
                 if (marker := each.match(text, at)) is not None:
                     return marker
             if likenesses is not None:
-                likenesses.update(self._beginning[began[0]])
-            began = self._find_beginning(text, at + 1)
+                likenesses.update(formats.keys())
+            began = self._begun.search(text, at + 1)
         return None
 
     def find_all(self, text: str) -> Iterator[MarkerMatch]:
@@ -101,7 +102,9 @@ class ActiveFormats:
         begin = len(text) - len(end) + self.begins_at(end)
         if begin == len(text):
             return 0
-        return max([each.markers.unfinished(text, begin) for each in self._formats])
+        begun = set(self._begun.findall(text, begin))
+        formats = {each: None for one in begun for each in self._begun_by[one]}
+        return max([each.markers.unfinished(text, begin) for each in formats], default=0)
 
 
 @lru_cache(maxsize=256)
