@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -130,12 +131,13 @@ def test_a_reply_that_is_too_long_passes_or_after_a_change_ends_with_an_error(
 
 @pytest.mark.parametrize("api", ["responses", "messages"])
 def test_a_clean_early_end_passes_no_half_event(api: str) -> None:
-    """At every byte: all events that were whole, or lack only their blank line; then a break."""
+    """At any byte: all events that were whole, or lack only their blank line; then a break."""
     body = OPENAI.stream([("reasoning", ["Hm"]), ("text", ["Hi ", "there."])])
     asked: Any = {"model": "m", "input": "x"}
     if api == "messages":
         body, asked = messages_streams.stream([("text", ["Hi ", "there."])]), {"messages": []}
-    for at in range(1, len(body)):
+    near = {end.start() + step for end in re.finditer(b"\n", body) for step in range(-1, 3)}
+    for at in sorted(near.union(range(1, len(body), 9)) & set(range(1, len(body)))):
         stage = stage_for(tools_of(asked, api), Policy(), Evidence(), 1)
         pipeline = RepairPipeline(stage, Evidence(), read=turn_reader())
         sent = pipeline.feed(body[:at]) + pipeline.close()

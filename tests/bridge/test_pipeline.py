@@ -179,7 +179,7 @@ TINY = {
 
 @pytest.mark.parametrize("tiny", TINY)
 def test_very_many_tiny_frames_hide_no_end(tiny: str) -> None:
-    frames = TINY[tiny] * 15_000
+    frames = TINY[tiny] * 5_000
     body = chat_sse([text("said")], done=False) + frames + chat_sse(ended())
     feed_body(reply := new_reply(Evidence()), body, stage(LEAK))
     (item,) = reply.response["output"]
