@@ -20,6 +20,8 @@ HOST :=
 # Of the tests: one more than two cores, as many tests wait.  A worker takes one file after the
 # other, so that few mitmdumps are started twice; those with processes come first.
 WORKERS := 3
+# The rooms below proxy/.
+ROOMS := wire repair reply chat responses messages bridge inspect
 # More arguments for pytest (make test ARGS="-k kimi") or mitmdump (make run ARGS="-v").
 ARGS :=
 
@@ -36,7 +38,7 @@ DEMO := $(if $(wildcard $(CLIENTS)/.ready),$(CLIENTS),.venv-demo)
 # The command `dragoman` of this checkout.
 DRAGOMAN = PYTHONPATH=addon exec $(RUN)/bin/python -m dragoman
 
-.PHONY: help demo demo-web web run service upstream test pytest test-clients soak bench bench-smoke fuzz mutants lint fixtures pictures clean
+.PHONY: help demo demo-web web run service upstream quick test pytest test-clients soak bench bench-smoke fuzz mutants lint fixtures pictures clean
 
 help:
 	@echo 'make demo          see both jobs at work: a replayed upstream, mitmdump, a real client'
@@ -45,6 +47,7 @@ help:
 	@echo 'make web           the same in mitmweb'
 	@echo 'make service       print what keeps it on: a systemd unit or a launchd plist'
 	@echo 'make upstream      the replaying upstream of the examples, on port 9000'
+	@echo 'make quick         lint and the quick tests of all but proxy/, in a minute (see CONTRIBUTING.md)'
 	@echo 'make test          lint and every test but those of the heavy clients'
 	@echo 'make pytest        the same tests without lint'
 	@echo 'make test-clients  install Codex CLI, Claude Code, kimi-code, opencode (some 2 GB) and test'
@@ -74,6 +77,12 @@ service: $(RUN)/.ready
 
 upstream: $(RUN)/.ready
 	@exec $(RUN)/bin/python -m fixtures.server --port 9000
+
+# mypy keeps what it has found of files that have not changed.
+quick: export PYTHONDONTWRITEBYTECODE :=
+quick: lint
+	$(VENV)/bin/python -m pytest -q -n 2 --dist worksteal -m 'not slow' --quick $(ARGS) \
+		tests/test_rooms.py $(addprefix tests/,$(ROOMS))
 
 test: lint pytest
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -13,6 +14,7 @@ from fixtures.server import Upstream
 from tests.live import forking
 from tests.live.clients import Clients, not_run
 from tests.live.mitmdump import ADDON, ROOT, Mitmdump, Mitmdumps
+from tests.repair import streams
 
 Mitmdump.forked = forking.available()
 
@@ -21,6 +23,24 @@ FAILED = pytest.StashKey[bool]()
 
 settings.register_profile("untimed", settings.default, deadline=None)
 settings.load_profile("untimed")
+QUICK_ROWS = 12
+"""Of a table, in `make quick`."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="fewer rows and cuts: `make quick`")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("quick"):
+        streams.CUTS = 4
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Quick tests need no client's package, each of which takes seconds to import."""
+    if config.getoption("quick") and collection_path.suffix == ".py":
+        return "pytest.importorskip(" in collection_path.read_text() or None
+    return None
 
 
 @pytest.fixture(scope="session")
@@ -90,14 +110,27 @@ def rerouted(mitmdump: Callable[..., Mitmdump]) -> Callable[..., Mitmdump]:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """First the tests with processes, then those within this one.
 
     The first wait now and then: beside them another worker can compute.  They take longest, too,
     so no worker is left with many of them at the end.
     """
-    first = tuple(ROOT / "tests" / folder for folder in ("live", "web"))
-    items.sort(key=lambda item: not any(map(item.path.is_relative_to, first)))
+    if config.getoption("quick"):
+        _keep_quick(config, items)
+    first = tuple(f"{ROOT / 'tests' / folder}/" for folder in ("live", "web"))
+    items.sort(key=lambda item: not str(item.path).startswith(first))
+
+
+def _keep_quick(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """No generated input, and of each table some rows that lie far apart."""
+    tables: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if not getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            tables.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept = {row for rows in tables.values() for row in rows[:: -(-len(rows) // QUICK_ROWS)]}
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
 
 
 def pytest_collection_finish() -> None:

@@ -51,6 +51,7 @@ def test_every_role_with_and_without_type(role: str, sent: str, typed: bool) -> 
     assert made.messages == [{"role": sent, "content": "text"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("doubled", [False, True])
 def test_many_calls_of_one_id_cost_no_more_than_their_number(doubled: bool) -> None:
     count = 5_000

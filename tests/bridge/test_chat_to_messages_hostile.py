@@ -14,6 +14,8 @@ from .messaging import Run, run, run_body, run_bytes
 from .replying import call, calls, chunk, ended, text
 from .test_reply_hostile import RICH, WRONG, places, wild_chunks
 
+pytestmark = pytest.mark.slow
+
 
 def checked(got: Run) -> Run:
     """The stream is legal (`Run` has read it); it ends, fails or breaks off, in one way."""

@@ -22,6 +22,8 @@ from tests.fuzz.promises import (
 
 from .converting import Json, call, convert, function, output, user
 
+pytestmark = pytest.mark.slow
+
 REQUESTS = requests()
 # What the fixtures of real clients do not use.
 REQUESTS["everything"] = {

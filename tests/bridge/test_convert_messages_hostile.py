@@ -17,6 +17,8 @@ from tests.fuzz.promises import a_request_is_converted_or_refused
 
 from .converting import Json, convert_message
 
+pytestmark = pytest.mark.slow
+
 IMAGE: Json = {
     "type": "image",
     "source": {"type": "base64", "media_type": "image/png", "data": "QUFB"},

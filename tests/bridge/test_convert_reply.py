@@ -70,6 +70,7 @@ def test_it_says_the_same(path: Any, to: Api) -> None:
     assert got == wanted
 
 
+@pytest.mark.slow
 def test_it_says_the_same_after_all_three() -> None:
     """Each of them from each of the others: all nine pairs, with `test_it_says_the_same`."""
     for path in BODIES:

@@ -67,6 +67,7 @@ def test_a_turn_with_reasoning_text_and_calls_is_whole_in_every_dialect(dialect:
     assert got.evidence.empty
 
 
+@pytest.mark.slow
 def test_the_cut_of_the_bytes_changes_nothing() -> None:
     """In one dialect: what reads is the same for all."""
     data = sse(RICH)

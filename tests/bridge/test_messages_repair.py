@@ -302,6 +302,7 @@ def test_a_block_begins_with_its_first_word_after_a_text_that_was_long_in_doubt(
         assert [block["type"] for block in got.blocks] == ["text", "tool_use"]
 
 
+@pytest.mark.slow
 def test_a_break_in_a_call_leaves_it_open_and_before_it_leaves_the_text() -> None:
     body = stream([("text", pieces("So. " + K2))])
     for end in range(0, len(body), 3):
@@ -434,6 +435,7 @@ def test_a_reply_that_cannot_break_off_ends_with_an_error_of_this_api() -> None:
     assert last == {"type": "error", "error": {"type": "api_error", "message": "gone"}}
 
 
+@pytest.mark.slow
 def test_a_call_that_is_held_for_long_is_text_or_a_call_all_the_same() -> None:
     head = "<tool_call>\n<function=bash>\n<parameter=command>\n"
     asked = REQUEST | {"model": "qwen3-coder"}
@@ -471,6 +473,7 @@ def test_an_answer_that_is_to_be_json_is_no_call() -> None:
 BLOCKS = events([("text", ["Well. "])] * 500)[1:-2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("many", [BLOCKS, BLOCKS[1:2] * 1500], ids=["blocks", "one text"])
 def test_what_has_no_end_needs_no_memory(many: list[Json]) -> None:
     stage = stage_for(tools_of(REQUEST, "messages"), Policy(), Evidence(), 7)
@@ -489,6 +492,7 @@ def test_what_has_no_end_needs_no_memory(many: list[Json]) -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_frames_that_say_nothing_wait_up_to_a_limit() -> None:
     blank = [("text", ["\n"] * 2_000)]
     assert repaired(stream(blank)) == stream(blank)

@@ -27,6 +27,8 @@ from .hosts import HOSTS, OPENAI
 from .test_reply_repair import repaired as repaired_whole
 from .test_responses_repair import SECTION, cut, repaired, stage
 
+pytestmark = pytest.mark.slow
+
 ODD = ("null", "true", "-1", "1", "1e400", "2" + "0" * 70, '""', '"message"', "[]", "[1]", "{}")
 KINDS = ('"response.output_text.delta"', '"response.output_item.added"', '"response.completed"')
 

@@ -27,6 +27,8 @@ from .hosts import HOSTS, Host
 from .test_reply_repair import repaired as repaired_whole
 from .test_responses_repair import cut, repaired
 
+pytestmark = pytest.mark.slow
+
 Json = dict[str, Any]
 CALL = (
     "<|tool_calls_section_begin|>{}<|tool_call_begin|>functions.bash:{}<|tool_call_argument_begin|>"

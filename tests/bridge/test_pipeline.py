@@ -177,6 +177,7 @@ TINY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tiny", TINY)
 def test_very_many_tiny_frames_hide_no_end(tiny: str) -> None:
     frames = TINY[tiny] * 5_000

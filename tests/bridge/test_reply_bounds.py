@@ -20,6 +20,8 @@ from dragoman.wire.sse import FrameSplitter, encode
 
 from .replying import call, calls, chunk, feed, text, turn
 
+pytestmark = pytest.mark.slow
+
 BOUND = 50_000
 LOGPROB = {"token": "x", "logprob": -1.5, "bytes": [120], "top_logprobs": []}
 

@@ -15,6 +15,8 @@ from dragoman.responses.dialects import DIALECTS, OPENAI, Dialect
 
 from .replying import USAGE, call, calls, chunk, ended, run, run_body, run_bytes, text
 
+pytestmark = pytest.mark.slow
+
 scalars = (
     st.none()
     | st.booleans()

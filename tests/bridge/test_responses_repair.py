@@ -155,6 +155,7 @@ def test_a_stream_with_a_leak_gives_the_same_at_every_cut_of_its_bytes(host: Hos
         assert repaired(stream, pieces=pieces) == whole
 
 
+@pytest.mark.slow
 def test_a_leak_after_a_long_text_closes_that_text_whole() -> None:
     pieces = ['"a" < ', "\\ é ", "\n", "ü\u2028", " 𝄞", "word "] * 100
     for host in HOSTS:

@@ -7,8 +7,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.bridge.replying import USAGE, call, calls, chunk, ended, run, text
 from tests.live.clients import SCRIPTS, need, node
+
+pytestmark = pytest.mark.slow
 
 TYPES = SCRIPTS / "node_modules" / "openai" / "resources" / "responses" / "responses"
 COMPILER = SCRIPTS / "node_modules" / "typescript" / "lib" / "tsc.js"

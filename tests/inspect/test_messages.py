@@ -129,6 +129,7 @@ def test_a_search_of_the_hosts_is_no_call_of_the_clients() -> None:
     assert facts_of(stream(SHAPES["blocks of the host's"])).calls == ()
 
 
+@pytest.mark.slow
 def test_a_recorded_reply_shows_its_api(tmp_path: Path) -> None:
     assert api_of({"input": "x"}, b"") == "responses"
     assert api_of(REQUEST, b"data: {}") == "chat"

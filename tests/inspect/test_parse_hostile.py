@@ -124,6 +124,7 @@ LARGE: dict[str, tuple[Callable[[int], bytes], Callable[[int], bytes]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", LARGE)
 def test_four_times_the_bodies_cost_little_more_than_four_times_as_much(what: str) -> None:
     upstream, client = LARGE[what]

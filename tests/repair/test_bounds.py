@@ -18,6 +18,8 @@ from dragoman.wire.sse import Frame
 from tests.counting import calls_of
 from tests.repair.streams import NOW, chunk, read, repair, scanner_of, sse
 
+pytestmark = pytest.mark.slow
+
 BEGIN = "<|tool_call_begin|>bash:0<|tool_call_argument_begin|>"
 
 

@@ -18,6 +18,8 @@ from tests.counting import calls_of
 from tests.repair.streams import NOW, chunk, read, repair, sse
 from tests.repair.turns import REQUEST
 
+pytestmark = pytest.mark.slow
+
 CB, AB, CE = "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"
 
 

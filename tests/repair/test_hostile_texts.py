@@ -17,6 +17,8 @@ from tests.counting import calls_of
 from tests.repair.formats.leaks import REQUEST
 from tests.repair.streams import NOW, chunk, read, sse
 
+pytestmark = pytest.mark.slow
+
 HEADER = "<|tool_call_begin|>bash:#<|tool_call_argument_begin|>"
 K2_CALL = HEADER + '{"command":"ls"}<|tool_call_end|>'
 CALL = K2_CALL.replace("#", "0")

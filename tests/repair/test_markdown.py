@@ -219,6 +219,7 @@ def generated(pick: random.Random, *, plain: bool) -> tuple[str, set[int], set[i
     return "\n".join([*lines, "The end."]), *numbers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plain", [True, False])
 @pytest.mark.parametrize("size", [7, 9999])
 def test_what_commonmark_quotes_is_not_run(plain: bool, size: int) -> None:

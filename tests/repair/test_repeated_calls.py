@@ -207,6 +207,7 @@ def arguments_in(stream: bytes) -> str:
     return "".join(call["function"]["arguments"] for call in calls)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["leaked first", "native first"])
 def test_half_a_repetition_is_never_handed_over(order: str) -> None:
     """However the reply ends within it: by a limit, an error, a break."""

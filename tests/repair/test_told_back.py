@@ -17,6 +17,8 @@ from dragoman.wire.json_codec import dumps, loads
 from tests.repair.streams import NOW, chunk, read, repair, sse
 from tests.repair.turns import REQUEST
 
+pytestmark = pytest.mark.slow
+
 DOCUMENTS = sorted((Path(__file__).parents[1] / "documents").glob("*.txt"))
 MODELS = ["gpt-5.5", "kimi-k2.5", "my-model"]
 TOKENS = re.compile(r"<\|\w+\|>|\s*\w{1,5}|\s+|[^\w\s]{1,3}")

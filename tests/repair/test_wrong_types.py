@@ -32,6 +32,8 @@ from tests.fuzz.promises import (
     split,
 )
 
+pytestmark = pytest.mark.slow
+
 STREAMS = streams()
 WHOLE = whole_replies()
 NODES = chosen(STREAMS, at_most=1)

@@ -58,6 +58,7 @@ def test_a_call_of_a_message_is_read_from_its_block_and_its_deltas() -> None:
     assert read_reply(body).calls == [("bash", '{"a":1}')]
 
 
+@pytest.mark.slow
 def test_the_end_of_a_long_response_is_read() -> None:
     delta = {"type": "response.output_text.delta", "delta": "word " * 10}
     response = {"object": "response", "status": "completed", "usage": {"output_tokens": 9}}

@@ -116,6 +116,7 @@ def test_a_call_is_held_up_to_a_limit_and_its_text_need_not_wait(leak: LeakForma
     assert Refusal.TOO_LONG in [event.why for event in events if isinstance(event, LeftAsText)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leak", PIECES, ids=lambda leak: leak.name)
 def test_what_is_held_is_bounded(leak: LeakFormat) -> None:
     for opener in [*PIECES[leak], OPENED[leak], f"{OPENED[leak]}x", f"{PIECES[leak][0]}x "]:

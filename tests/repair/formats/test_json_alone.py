@@ -245,6 +245,7 @@ def test_it_is_no_call_beside_a_native_one(text: str, first: str) -> None:
     assert json.loads(repair_whole(body, tools, Policy(), Evidence(), 1)) == json.loads(body)
 
 
+@pytest.mark.slow
 def test_a_call_that_is_no_longer_one_is_recorded() -> None:
     for text in (f"{OBJECT}\nThat is it.", OBJECT.replace("ls", "x" * 70_000)):
         evidence = Evidence()

@@ -23,6 +23,8 @@ from tests.repair.streams import scanner_of
 from .leaks import said
 from .turns import events_of
 
+pytestmark = pytest.mark.slow
+
 OP, CL, SEP = "<|open|>", "<|close|>", "<|sep|>"
 D, P = "｜DSML｜", "]<]minimax[>["
 STRING, INTEGER = {"type": "string"}, {"type": "integer"}
