@@ -201,7 +201,9 @@ STRAYS = [
     ("kimi-k3", "Hm. <|close|>think<|sep|>So", "Hm. So"),
     ("kimi-k2.5", "It ends.<|tool_call_end|> And so.", "It ends. And so."),
     ("kimi-k2.5", "It ends\n<|tool_call_end|>\nand so.", "It ends\n\nand so."),
-    ("kimi-k2.5", EMPTY, "Well  then."),
+    ("kimi-k2.5", EMPTY, EMPTY),
+    ("kimi-k2.5", EMPTY.replace("Well ", "Well."), "Well. then."),
+    ("kimi-k2.5", EMPTY.replace("Well ", "Well.\n"), "Well.\n then."),
     # Quoted as calls are: by what follows.
     ("kimi-k2.5", "a `b<|tool_call_end|> c", "a `b c"),
     ("kimi-k2.5", "a `b<|tool_call_end|> c\n`d", "a `b c\n`d"),

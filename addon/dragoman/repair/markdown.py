@@ -277,6 +277,10 @@ class MarkdownCode:
         """Whether a line of text comes here to a place where it may name something."""
         return _AFTER_WORD.search(self._line, max(0, len(self._line) - _HEAD)) is not None
 
+    def in_element(self, name: str) -> bool:
+        """Whether the end of the text has a tag of this name that none closes."""
+        return self.tail.rfind(f"<{name}") > self.tail.rfind(f"</{name}")
+
     def quotation(self, *, after_call: bool = False) -> Quotation | None:
         """How calls that begin here may be quoted, if code is not open for certain; None if
         nothing quotes them.  What comes right `after_call` is as that was, but for an indented

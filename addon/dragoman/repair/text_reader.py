@@ -34,6 +34,8 @@ _NAMED = re.compile(rf"{_MARKS}(?:\s|\Z|(?<=[^>])<)")
 """What follows a marker that is named; a bold word would be an answer."""
 _MAY_BE_NAMED = re.compile(_MARKS)
 """The start of it."""
+_MAX_BLANKS = 8
+"""Blanks between a marker that is named and one with it that begins no call."""
 _AROUND = r"[\w:.▁｜|-]{0,64}"
 _OF_CALLS = "call|tool|func|invo|param|arg_|antml|DSML"
 _REST = re.compile(
@@ -190,7 +192,7 @@ class TextReader:
         element that is open in the text; True if more text decides what follows."""
         at, buffer = 0, self.buffer
         while found := _REST.match(buffer, at):
-            if found["name"] and f"<{found['name']}" in self._state.code.tail:
+            if found["name"] and self._state.code.in_element(found["name"]):
                 break
             at = found.end()
         if at:
@@ -251,19 +253,25 @@ class TextReader:
         shows that they are named; 0 if not, None if more text is needed."""
         find, near = self._state.formats.find, self.buffer[: marker.end + NAMED_LIMIT]
         ended = self.ended or len(near) == marker.end + NAMED_LIMIT
-        last, opener = marker, marker.opens_call
-        while (found := find(near, last.end)) and found.start == last.end:
-            last, opener = found, opener or found.opens_call
+        last = marker
+        while found := find(near, last.end):
+            blanks = 0 if found.opens_call else _MAX_BLANKS
+            if found.start > last.end + blanks or near[last.end : found.start].strip(" "):
+                break
+            last = found
         if not (named := self._is_named(near, last.end, ended=ended)):
             return named and 0
-        return self._no_call_until(near, last.end, ended=ended) if opener else last.end
+        return self._no_call_until(near, last.end, ended=ended) if last.opens_call else last.end
 
     def _no_call_until(self, text: str, end: int, *, ended: bool) -> int | None:
-        """`end`, where markers end of which some begin calls, if none begins after them, in their
-        line; 0 if one does, None if more text is needed."""
+        """`end`, where a marker ends that begins calls, if none begins after it, in its line; 0 if
+        one does, None if more text is needed."""
         formats, after = self._state.formats, text[end:].lstrip()
-        if after.startswith("<") or not (after or ended):
-            return 0 if after else None
+        half = 0 < len(after) == formats.unfinished(after)
+        if not ended and (half or not after):
+            return None
+        if after.startswith("<") and not formats.begins_at(after):
+            return 0
         line, line_end, _ = text[end:].partition("\n")
         found = formats.find(line)
         while found is not None:
