@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from dataclasses import replace
@@ -16,7 +17,7 @@ from dragoman.repair.policy import Policy
 from dragoman.reply.pipeline import RepairPipeline
 from dragoman.responses.dialects import DIALECTS
 from tests.bridge.replying import NOW, new_reply
-from tests.soak.check import compare_bridged, compare_repaired
+from tests.soak.check import compare_bridged, compare_repaired, lost
 from tests.soak.plan import Plan, plan_of
 
 BREAKS = 20
@@ -33,7 +34,7 @@ def repaired(plan: Plan, data: bytes, *, dies: bool) -> str:
     pipeline = RepairPipeline(repair_of(plan), Evidence(), reports_end=True)
     body = pipeline.feed(data)
     body += pipeline.break_off("gone") if dies else pipeline.close()
-    return compare_repaired(plan, body, whole=not dies, died=dies)
+    return compare_repaired(plan, body, whole=not dies, died=dies) or what_is_lost(plan, data, body)
 
 
 def bridged(plan: Plan, data: bytes, *, dies: bool) -> str:
@@ -42,7 +43,14 @@ def bridged(plan: Plan, data: bytes, *, dies: bool) -> str:
     frames = pipeline.reply.open() + pipeline.feed(data)
     frames += pipeline.give_up("gone") if dies else pipeline.close()
     body = b"".join(frame.raw for frame in frames)
-    return compare_bridged(plan, body, whole=not dies, died=dies)
+    return compare_bridged(plan, body, whole=not dies, died=dies) or what_is_lost(plan, data, body)
+
+
+def what_is_lost(plan: Plan, data: bytes, body: bytes) -> str:
+    """Whole events of the data whose text the client did not get."""
+    ends = list(itertools.accumulate(map(len, plan.frames)))
+    sent = {at for at, end in enumerate(ends) if end <= len(data)}
+    return "".join(f"event {at} is lost; " for at in lost(plan, body, sent))
 
 
 @pytest.mark.parametrize("seed", range(1000, 1020))

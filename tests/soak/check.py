@@ -9,6 +9,7 @@ import json
 import re
 from array import array
 from bisect import bisect_left
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 from dragoman.responses.dialects import DIALECTS
@@ -108,13 +109,16 @@ def _compare(plan: Plan, received: Received, body: bytes, sent: array[float]) ->
     whole = received.end == "complete" and not died
     if plan.job == "plain":
         return _differs(body, plan.body, whole)
-    if plan.fate == "close":
-        missing = [tag for tag in plan.tagged if sent[tag] and tag not in _tags(body)]
-        if missing:
-            return f"events that were sent are lost: {missing}"
+    if plan.fate == "close" and (missing := lost(plan, body, {t for t in plan.tagged if sent[t]})):
+        return f"events that were sent are lost: {missing}"
     if plan.job == "bridge":
         return compare_bridged(plan, body, whole=whole, died=died)
     return compare_repaired(plan, body, whole=whole, died=died)
+
+
+def lost(plan: Plan, body: bytes, sent: Set[int]) -> list[int]:
+    """Which of the events that were `sent` have not come with their text, and should have."""
+    return sorted((plan.tagged & sent) - _tags(body).keys())
 
 
 def _differs(body: bytes, meant: bytes, whole: bool) -> str:

@@ -273,8 +273,8 @@ class _Author:
             self._torn(field, f"{before}<|tool_call_begin|>{head}{space}")
             self.held += _tails(f"{before}<|tool_call_begin|>{head}")
             arguments = ""
-            # Without a name the call is held until its arguments are whole.
-            for piece in self._arguments(name, events, tagged=named):
+            # It is held until it is whole, and nothing of it is sent if the stream dies before.
+            for piece in self._arguments(name, events, tagged=False):
                 self._chunk({field: piece})
                 arguments += piece
             self._calls.append((name, arguments))
