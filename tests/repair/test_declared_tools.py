@@ -281,6 +281,8 @@ def test_a_name_that_differs_in_case_means_the_one_tool_that_fits(
         ("<b>bash</b>", "bash"),
         ("functions.bash:0", "bash"),
         ("functions.read:12", "read"),
+        ("bashbash", "bash"),
+        ("bashbashbash", None),
         ("bash:0", "bash"),
         ("bash_3", None),
         ("other.bash", None),

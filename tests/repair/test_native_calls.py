@@ -42,6 +42,15 @@ DEFECTS: dict[str, list[list[dict[str, Any]]]] = {
         name: [[call(0, "", name, "x")], [call(0, A)]]
         for name in ("functions.bash:0", "<tool_call>bash", "bash</tool_call>", "functions.bash")
     },
+    "a name twice": [[call(0, "", "bashbash", "x")], [call(0, A)]],
+    "a key with a tag": [[call(0, "", "bash", "x")], [call(0, A.replace('":', '</arg_key>":'))]],
+    "a key with a tag, in pieces": [
+        [call(0, "", "bash", "x")],
+        [call(0, "{")],
+        [call(0, '"command</arg_key>": ')],
+        [call(0, '"ls"}')],
+    ],
+    "a key with a tag, at once": [[call(0, A.replace('":', '<arg_key>":'), "bashbash", "x")]],
     "a call in the name": [
         [
             call(
@@ -189,6 +198,29 @@ def test_a_marker_in_the_arguments_stays_and_is_recorded() -> None:
     evidence = Evidence()
     assert repair(stream(elements), REQUEST, evidence=evidence) == stream(elements)
     assert evidence.lines() == ["left a call_begin in the arguments of a native call"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "noted"),
+    [
+        ('{"command": "a</arg_key>", "timeout": 5}', ["half a tag"]),
+        ('{"command": "say \\"command</arg_key>\\": x"}', []),
+        ('{"other</arg_key>": "ls"}', []),
+        ('{"command": "ls", "command</arg_key>": "pwd"}', []),
+        ('{"command": "ls</arg_value"}', ["half a tag"]),
+        ('{"command": "<b>ls</b>"}', []),
+    ],
+)
+def test_a_tag_in_arguments_of_which_nothing_is_certain_stays(
+    arguments: str, noted: list[str]
+) -> None:
+    for pieces in ([arguments], [arguments[:20], arguments[20:]]):
+        given = stream([[call(0, "", "bash", "x")], *([call(0, piece)] for piece in pieces)])
+        evidence = Evidence()
+        assert repair(given, REQUEST, evidence=evidence) == given
+        if len(pieces) == 1:
+            wanted = [f"left {what} in the arguments of a native call" for what in noted]
+            assert evidence.lines() == wanted
 
 
 @pytest.mark.parametrize("name", ["mcp__fi", "mcp__files__read"])

@@ -106,7 +106,11 @@ class CallElements:
         return {"id": delta.id, "type": "function"} if delta.id and not raw.get("id") else {}
 
     def _more(self, delta: Arguments, raw: Json, function: Json) -> Json | None:
-        """A later element of a call, without what belongs to its first."""
+        """A later element of a call, with its arguments, without what belongs to its first."""
+        came = function.get("arguments")
+        if isinstance(came, str) and came != delta.text:
+            function = {**function, "arguments": delta.text}
+            raw = {**raw, "function": function}
         first = delta.part.place
         elsewhere = bool(raw.get("id")) and raw.get("index") not in (None, first)
         if not (elsewhere or function.get("name")):

@@ -142,10 +142,13 @@ class DeclaredTools:
 
     def of_native(self, name: str) -> str | None:
         """The tool that a host means by the name of a call of its own: one with markup around it,
-        or the id by which Kimi knows the call (``functions.bash:0``).  None if nothing is wrong
-        with the name."""
+        one that comes twice (``bashbash``), or the id by which Kimi knows the call
+        (``functions.bash:0``).  None if nothing is wrong with the name."""
         if name in self or self.may_begin(name):
             return None
+        half = name[: len(name) // 2]
+        if half in self and name == half * 2:
+            return half
         if "<" in name:
             words = (word for part in _MARKUP.split(name) if (word := part.strip()))
             return self.find(next(words, ""))

@@ -5,18 +5,21 @@
 | a name with markup around it                    | the name, if a tool of it is declared   |
 | the id of Kimi's calls (``functions.bash:0``)   | the name in it, if it is a tool's       |
 | a name that is a whole call of GLM's            | that call                               |
+| a name that comes twice (``bashbash``)          | the name, if a tool of it is declared   |
+| a declared key with a tag (``k</arg_key>``)      | the key, in a chat reply                |
 | a name that is cut over deltas                  | the name, when it is whole              |
 | the name in every delta                         | the name once                           |
 | the same head after whole arguments, then more  | another call                            |
 | a call that a text has, too                     | one of the two                          |
 
-Markers in arguments stay, as nobody can tell what was meant; they are recorded.  Which call a delta
-belongs to is the reader's to say, ids and indexes are the writer's.  A call with which nothing is
-wrong leaves as the deltas that came.
+Other markers in arguments stay, as nobody can tell what was meant; they are recorded.  Which call
+a delta belongs to is the reader's to say, ids and indexes are the writer's.  A call with which
+nothing is wrong leaves as the deltas that came.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -27,6 +30,7 @@ from ..repair.formats.active import ActiveFormats
 from ..repair.formats.glm import KEY, TABLE, VALUE_END
 from ..repair.formats.tagged_call import read_call
 from ..repair.repeated_calls import ComparedCall, RepeatedCalls
+from ..repair.schema import properties
 from ..wire.json_codec import dumps
 from .words import Arguments, CallBegin, Delta, Other, Part, PartEnd, Unread
 
@@ -35,12 +39,17 @@ MAX_CHECKED = 64 * 1024
 texts to be written to a file, which every schema takes."""
 CUSTOM = "custom"
 """The type of a call whose arguments are a text."""
+_KEY_END = "arg_key>"
+_KEY_WITH_TAG = re.compile(rf'(?<!\\)"(?P<key>[\w.-]{{1,64}}+)</?{_KEY_END}"(?=\s{{0,9}}+:)')
+_HALF_TAG = re.compile(r'</(?:arg_|param|tool_|func)\w{0,32}+(?:"|>")\s{0,9}+[,}]')
+"""What is left of a call's markup at the end of a value."""
 OfCall = CallBegin | Arguments | PartEnd | Other
 
 
 class Calls:
     """`compared` gives the name by which a tool is compared, if that is another.  `cut_names`:
-    whether a name may come in pieces."""
+    whether a name may come in pieces, and arguments only once, as in a chat reply: those of the
+    other APIs are repeated at the end of a call, and left as they are."""
 
     def __init__(
         self,
@@ -88,8 +97,10 @@ class Calls:
 
     # Native calls
 
-    def only_continues(self, part: Part) -> bool:
-        """Whether more arguments of a native call leave as they come."""
+    def only_continues(self, part: Part, text: str) -> bool:
+        """Whether more arguments of a native call, this text, leave as they come."""
+        if _KEY_END in text and self._cut_names:
+            return False
         rests = self._held is None and not (self._repeated.holds or part in self._has_all)
         return rests and part in self._native
 
@@ -116,10 +127,29 @@ class Calls:
                 return out
         return out + self._send(delta)
 
+    def _with_keys(self, delta: CallBegin | Arguments, name: str) -> CallBegin | Arguments:
+        """Without the tags that leaked into keys of the arguments of this tool."""
+        text = delta.text
+        if _KEY_END not in text:
+            return delta
+        declared = properties(self._tools.schema_of(name))
+
+        def key(found: re.Match[str]) -> str:
+            bare = f'"{found["key"]}"'
+            return bare if found["key"] in declared and bare not in text else found[0]
+
+        mended = _KEY_WITH_TAG.sub(key, text)
+        if mended == text:
+            return delta
+        self._evidence.note("took out", f"a tag in a key of the arguments of {name}")
+        return replace(delta, text=mended)
+
     def _look(self, arguments: str) -> None:
         if self._formats.may_begin_in(arguments):
             for marker in self._formats.find_all(arguments):
                 self._evidence.note("left", f"a {marker.name} in the arguments of a native call")
+        if "</" in arguments and _HALF_TAG.search(arguments):
+            self._evidence.note("left", "half a tag in the arguments of a native call")
 
     def _begin(self, delta: CallBegin) -> list[Delta]:
         """A native call begins, or more of its name or its id has come."""
@@ -162,6 +192,8 @@ class Calls:
             space = part.namespace
             name = f"{space}.{delta.name}" if space else self._compared(delta.name)
             call = self._native[part] = repeated.begin(name, leaked=False)
+        if self._cut_names and isinstance(delta, CallBegin | Arguments):
+            delta = self._with_keys(delta, call.name)
         ends = isinstance(delta, PartEnd) and not delta.cut
         pieces = repeated.add(call, delta, _as_json(delta, first=call.empty, ends=ends))
         if ends:

@@ -179,7 +179,7 @@ class Repair(RepairStage):
             return None
         channel = part.channel
         if part.kind == "call":
-            if not turn.calls.only_continues(part):
+            if not turn.calls.only_continues(part, text):
                 return None
             for each in turn.channels.values():
                 if not each.scanner.between:
