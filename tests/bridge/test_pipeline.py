@@ -19,10 +19,10 @@ from dragoman.wire.sse import LARGE, Frame
 from fixtures.regenerate import NOW, chat_fixtures, request
 from tests.repair.formats.turns import DECLARED
 from tests.repair.streams import chunk, sse
-from tests.repair.test_native_calls import DEFECTS, meant
-from tests.repair.test_native_calls import stream as native_stream
 from tests.repair.test_told_back import MODELS, cuts, every_document
 from tests.repair.turns import REQUEST
+from tests.reply.test_calls import DEFECTS, meant
+from tests.reply.test_calls import stream as native_stream
 
 from .grammar import check, check_prefix
 from .replying import call, calls, ended, feed_body, new_reply, text

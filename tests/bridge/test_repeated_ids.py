@@ -18,8 +18,8 @@ from dragoman.reply.pipeline import RepairPipeline
 from dragoman.reply.turn_context import TurnContext
 from dragoman.responses.dialects import OPENAI
 from dragoman.responses.repair import ResponsesRepair
+from tests.chat.test_call_elements import k2
 from tests.repair.streams import NOW, chunk, sse
-from tests.repair.test_call_builder import k2
 
 from .converting import drained
 from .grammar import check
