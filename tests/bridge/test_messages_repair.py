@@ -305,7 +305,7 @@ def test_a_block_begins_with_its_first_word_after_a_text_that_was_long_in_doubt(
 @pytest.mark.slow
 def test_a_break_in_a_call_leaves_it_open_and_before_it_leaves_the_text() -> None:
     body = stream([("text", pieces("So. " + K2))])
-    for end in range(0, len(body), 3):
+    for end in range(0, len(body), 7):
         stage = stage_for(tools_of(REQUEST, "messages"), Policy(), Evidence(), 7)
         pipeline = RepairPipeline(stage, Evidence())
         out = pipeline.feed(body[:end]) + pipeline.break_off("gone")

@@ -131,7 +131,7 @@ def test_four_times_the_bodies_cost_little_more_than_four_times_as_much(what: st
     timing = Timing((Step(1, 2, 3),))
     small, large = (
         Exchange("watch", b"", b"", upstream(size), client(size), timing=timing)
-        for size in (25_000, 100_000)
+        for size in (10_000, 40_000)
     )
     for page in PAGES:
         few = calls_of(functools.partial(page, small))
