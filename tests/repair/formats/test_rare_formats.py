@@ -178,6 +178,14 @@ SHAPES = {
         BOTH,
     ),
     "gemma without call": ('<|tool_call>:bash{command:<|"|>ls<|"|>}<tool_call|>', BASH),
+    "marks in a string": (
+        "<|python_start|>[bash(command='sed -n '360,450p' a.py', timeout=5)]<|python_end|>",
+        """[bash {"command":"sed -n '360,450p' a.py","timeout":5}]""",
+    ),
+    "gemma, marks in a string": (
+        '<|tool_call>call:get_weather{location:"a "b" c",date:"d"}<tool_call|>',
+        '[get_weather {"location":"a \\"b\\" c","date":"d"}]',
+    ),
     # Words of clients.
     "tool:": (f"[tool:bash] {LS}", BASH),
     "tool use": (f"[Tool Use: bash({LS})]", BASH),
@@ -334,6 +342,28 @@ def test_the_end_of_an_element_around_a_call_is_text() -> None:
     text = f"So:\n<tools-called>\n<tool_call>{OBJECT}</tool_call>\n</tools-called>"
     for pieces in ([text], *cuts_of(text)):
         assert gist(events_of(pieces, ACTIVE, REQUEST)).endswith("]\n</tools-called>")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        """command='it's'""",
+        """command='a 'b' c', other='x'""",
+        """command='a 'b'', timeout='x'""",
+        """command="echo "x", timeout=5\"""",
+        """command='a 'b' c', command='d'""",
+        """timeout='a 'b' c'""",
+        """command='a 'b' c' + 'd'""",
+        """command='a' + 'd'""",
+        """command='a' 'd'""",
+        """command='' + 'd'""",
+        """command='a'+'d'""",
+    ],
+)
+def test_marks_in_a_string_that_leave_more_than_one_reading_are_text(arguments: str) -> None:
+    text = f"<|tool_call_start|>[bash({arguments})]"
+    for pieces in ([text], *cuts_of(text)):
+        assert gist(events_of(pieces, ACTIVE, REQUEST)) == text
 
 
 @pytest.mark.parametrize(

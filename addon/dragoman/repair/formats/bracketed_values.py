@@ -9,9 +9,11 @@ of JSON's; nothing is evaluated, and only a JSON parser decides whether the resu
 from __future__ import annotations
 
 import re
+from collections.abc import Set as AbstractSet
 
 from ...wire.json_codec import MAX_NESTING, dumps
 from ..declared_tools import DeclaredTools
+from ..schema import properties
 from .held_arguments import CallEnds, HeldArguments
 from .json_alone import fits
 from .marker_set import HeaderPattern, Missing
@@ -49,6 +51,18 @@ _TOKEN = re.compile(
     r"""|(?P<word>[\w.+-]++)|(?P<sign>=>|[:=])|(?P<comma>,)|(?P<blanks>\s++)|(?P<other>.)""",
     re.DOTALL,
 )
+_NEXT_KEY = re.compile(r"(?:\A|,)\s{0,9}+(?P<key>[\w.-]{1,64}+)\s{0,9}+[=:]\s{0,9}+")
+"""What begins an argument."""
+_MARKS = {mark: re.compile(rf"(?<!\\){mark}") for mark in "'\""}
+_IN_PAIRS = {
+    mark: re.compile(
+        rf"(?:[^{mark}\\]++|\\.|(?<![^\s=(\[{{,:;|&]){mark}(?=\S)(?:[^{mark}\\]++|\\.)*+{mark}(?!\w))*+",
+        re.DOTALL,
+    )
+    for mark in _MARKS
+}
+"""A string in which each mark that opens follows a blank or the like: that of an expression,
+``"a" + "b"``, does not."""
 _BRACKETS = {"(": "{", ")": "}"}
 _CLOSES = {"(": ")", "{": "}", "[": "]"}
 _ESCAPE = re.compile(
@@ -122,13 +136,17 @@ class BracketedArguments(HeldArguments):
     def _read(self, text: str) -> list[str] | None:
         """The JSON text of the object that this is, its values by the tool's schema; None if it is
         none, or a member comes twice."""
+        must_fit = self._must_fit
         json, members = _as_json(text)
         found = read_json(json)
+        if found is None and (escaped := _with_escapes(text, properties(self._schema).keys())):
+            json, members = _as_json(escaped)
+            found, must_fit = read_json(json), True
         if found is None or not isinstance(found[0], dict) or len(found[0]) < members:
             return None
         typed = [f"{json_string(key)}:{self._typed(key, value)}" for key, value in found[0].items()]
         arguments = "{" + ",".join(typed) + "}"
-        if self._must_fit and not fits(self._tools, self._name, arguments):
+        if must_fit and not fits(self._tools, self._name, arguments):
             return None
         return [arguments]
 
@@ -146,6 +164,32 @@ def tool_of(header: re.Match[str], tools: DeclaredTools) -> str:
     """The name of the tool in a header, before which Gemma may put that of its server."""
     name = header["name"]
     return name if tools.find(name) else name.rpartition(":")[2]
+
+
+def _with_escapes(text: str, keys: AbstractSet[str]) -> str:
+    """The text with an escape before each quotation mark in a string that ends at the next declared
+    key, or at the last bracket (``command='sed -n '1p' a.py'``); empty unless that leaves one
+    reading: each key is declared and comes once, and the marks in a string are in pairs."""
+    inner = text[1:-1].strip()
+    begins = [*_NEXT_KEY.finditer(inner)]
+    named = {found["key"] for found in begins}
+    if not begins or begins[0].start() or len(named) < len(begins) or not named <= keys:
+        return ""
+    ends = [found.start() for found in begins[1:]] + [len(inner)]
+    parts: list[str] = []
+    for found, end in zip(begins, ends, strict=True):
+        value, mark = inner[found.end() : end].strip(), inner[found.end() : found.end() + 1]
+        if mark in ("'", '"'):
+            string = value[1:-1]
+            if len(value) < 2 or value[-1] != mark or not _IN_PAIRS[mark].fullmatch(string):
+                return ""
+            value = f"{mark}{_MARKS[mark].sub(_escape_mark, string)}{mark}"
+        parts += [found[0], value]
+    return f"{text[0]}{''.join(parts)}{text[-1]}"
+
+
+def _escape_mark(found: re.Match[str]) -> str:
+    return f"\\{found[0]}"
 
 
 def _as_json(text: str) -> tuple[str, int]:
