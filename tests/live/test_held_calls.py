@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from fixtures.server import Upstream
+from fixtures.server import Reply, Upstream
 from tests.live.chat import Chat
+from tests.live.clients import Clients
 from tests.live.mitmdump import Mitmdump
 from tests.repair.formats.test_tagged_call import REQUEST, WRITERS, text_of
 from tests.repair.streams import chunk, read, sse
@@ -35,3 +36,39 @@ def test_a_long_value_is_held_with_heartbeats_and_leaves_whole(
     (call,) = out.calls
     assert (out.content, call["name"], out.finish) == ("So. ", "write_file", ["tool_calls"])
     assert json.loads(call["arguments"]) == arguments
+
+
+K2 = "<|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>"
+HALF = ["So. ", K2, '{"command": "rm -rf /t', "mp/x", '/y"']
+
+
+@pytest.mark.parametrize("end", ["limit", "reset", "eof"])
+def test_langchain_runs_no_half_call(
+    end: str, plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump], clients: Clients
+) -> None:
+    name = f"half_call_{end}"
+    said = [chunk({"content": piece}, model="kimi-k2.5") for piece in HALF]
+    body = sse([*said, chunk({}, "length")] if end == "limit" else said)
+    fault = "" if end == "limit" else f";abort={len(sse(said, done=False))};fault={end}"
+    plain_upstream.replies[name] = Reply(body)
+    client = clients.get("langchain_client.py", mitmdump().client_environment())
+    request = {"prompt": "Do it.", "name": "kimi-k2.5", "max_turns": 3}
+    url = f"{plain_upstream.url}/{name}{fault}/v1"
+    if end == "limit":  # it is text
+        assert client.ask("chat.stream", url, request) == {"text": "".join(HALF)}
+    else:
+        with pytest.raises(pytest.fail.Exception):
+            client.ask("chat.stream", url, request)
+    assert len(plain_upstream.requests_of(name)) == 1, "it ran nothing"
+
+
+@pytest.mark.parametrize("fault", ["reset", "eof"])
+def test_a_break_within_a_call_leaves_no_text_of_it_to_be_joined(
+    fault: str, plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]
+) -> None:
+    proxy = mitmdump("--mode", f"reverse:{plain_upstream.url}")
+    said = sse([chunk({"content": piece}, model="kimi-k2.5") for piece in HALF], done=False)
+    reply = Chat(plain_upstream, proxy).ask(said, f";abort={len(said)};fault={fault}")
+    out = read(reply.body)
+    assert (out.content, out.calls, out.finish) == ("So. ", [], [])
+    assert b"rm -rf" not in reply.body
