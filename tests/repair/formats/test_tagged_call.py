@@ -358,6 +358,12 @@ QUOTES = '<invoke name="x">\n<parameter name="a">1</parameter>\n<parameter name=
         (f"{M3_LISTS}{P}</lines>{P}<n>3{P}</n>{P}</invoke>{P}</tool_call>", LISTS),
         # The opening tag of an argument that the tool has not, of which one closing tag is there.
         (f'{DSML_LS} <{D}parameter name="x" string="true"> y</{D}parameter></{D}invoke>', []),
+        # An opening tag that has lost its end, and goes on in the value.
+        ("<tool_call><function=bash><parameter=commandx = y > 2</parameter></function>", []),
+        ('<invoke name="bash"><parameter name="command"x = y > 2</parameter></invoke>', []),
+        (f'<{D}invoke name="bash"><{D}parameter nax = y > 2</{D}parameter></{D}invoke>', []),
+        # A list with the first character of a tag.
+        (f'{P}<invoke name="typed">{P}<lines>["a"]]{P}</lines>{P}</invoke>', []),
         # Another format's argument tags.
         (
             f"<tool_call><function=bash>\n<parameter=command>\n{QUOTES}\n</parameter>{TAIL}",

@@ -178,6 +178,15 @@ def test_a_call_that_lacks_an_argument_is_one_where_no_text_follows(after: str) 
     assert read(text + after)[1][0] == ("read", {})
 
 
+@pytest.mark.parametrize("name", ["k2", "harmony"])
+@pytest.mark.parametrize("times", [2, 2000])
+def test_a_marker_before_arguments_that_comes_again_counts_once(name: str, times: int) -> None:
+    marker = {"k2": "<|tool_call_argument_begin|>", "harmony": "<|message|>"}[name]
+    text = JSON[name].replace("{}", '{"command": "ls"}').replace(marker, marker * times)
+    calls = [(e.name, json.loads(e.arguments)) for e in events_of(text, 4096) if type(e) is Call]
+    assert calls == [("bash", {"command": "ls"})]
+
+
 def test_the_rule_is_said_by_which_a_call_is_damaged() -> None:
     text = TAGS["qwen"][0].replace("¦", "ls</param>")
     left = [each.what for each in events_of(text, 9) if isinstance(each, LeftAsText)]

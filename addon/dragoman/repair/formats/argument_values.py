@@ -29,6 +29,9 @@ _LAST_END = re.compile(r"</\s{0,4}+(?P<name>[\w.:-]{0,64}+)(?:[^<>\n]{0,32}+>|\Z
 """A closing tag of any name, or its beginning, with which a text ends."""
 _BEFORE_QUOTED, _AFTER_QUOTED = "\"'`([ \t", "\"'`)],.;:!? \t"
 _OPENERS = re.compile(r"<([\w.:-]++)")
+_ANGLE = re.compile("[<>]")
+_IN_NO_NAME = re.compile(r"[\s=]")
+"""What no name has that nobody declared."""
 _MARKUP = re.compile(r"<[/\w][^<>|\n]*+>\Z")
 """What ends with a bracket and is no half of a tag."""
 
@@ -109,7 +112,8 @@ class Damage:
     def found_in(self, argument: Argument) -> str:
         """The name of the first rule by which a value may hold what is left of a damaged tag, or
         more than one argument; empty if it does not."""
-        if self.whole and "<" not in argument.text and ">" not in argument.text:
+        odd = _ANGLE.search(argument.text) or _IN_NO_NAME.search(argument.key or "")
+        if self.whole and not odd:
             return ""
         return next((name for name, _, holds in RULES if holds(self, argument)), "")
 
@@ -137,8 +141,10 @@ class Damage:
         return not (name and name in _OPENERS.findall(argument.text))
 
     def is_unknown(self, argument: Argument) -> bool:
+        """An argument that the tool does not declare, or half a tag with the value after it."""
         unknown = argument.key not in properties(self.schema)
-        return unknown and (self.mended or not (self.whole or is_open(self.schema)))
+        odd = self.mended or _IN_NO_NAME.search(argument.key or "") is not None
+        return unknown and (odd or not (self.whole or is_open(self.schema)))
 
     def has_another_type(self, argument: Argument) -> bool:
         if self._is_text(argument):
@@ -249,6 +255,8 @@ def arguments_json(
         elements = [element_of(_text(each, table), table) for each in same] if table.nested else []
         whole = [each for each in elements if each is not None]
         if whole and len(whole) == len(elements) and not (kind.is_string and not kind.takes_null):
+            if len(whole) == 1 and _is_half_json(whole[0].text, kind):
+                return None, False
             members[key] = elements_json(whole, declared, schema)
         elif elements and not kind.is_string:
             return None, False
@@ -261,6 +269,13 @@ def arguments_json(
         if _lacks(schema, key) and inner and not any(_lacks(schema, k) for k in loads(inner)):
             return inner, twice
     return "{" + ",".join(f"{json_string(k)}:{v}" for k, v in members.items()) + "}", twice
+
+
+def _is_half_json(text: str, kind: ValueType) -> bool:
+    """Whether the text of a list or an object is JSON with part of a tag, or without its end."""
+    names = {name for name, _ in kind.members}
+    made = bool(names) and names <= {"array", "object", "null"}
+    return made and text.lstrip()[:1] in ("[", "{") and read_json(text.strip()) is None
 
 
 def _lacks(schema: object, key: str) -> bool:

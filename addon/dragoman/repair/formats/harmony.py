@@ -72,7 +72,7 @@ _REPEATED = re.compile(
 _HALF_HEADER = re.compile(rf"\s*(?:<\||(?:{'|'.join(_CHANNELS)})\b)")
 """What is no text where it ends one after a call."""
 _NOT_BLANK = re.compile(r"\S")
-_ENDS = CallEnds(marker_set(_TOKENS))
+_ENDS = CallEnds(marker_set(_TOKENS), before="<|message|>")
 _OTHER_HEADER = re.compile(HEADER_SO_FAR)
 
 

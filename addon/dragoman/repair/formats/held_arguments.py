@@ -67,6 +67,8 @@ class CallEnds:
     closers: frozenset[str] = frozenset()
     bracket: str = ""
     """What may stand between a call and its marker."""
+    before: str = ""
+    """The marker before arguments, if one that comes twice counts once."""
     others: frozenset[str] = frozenset()
     """The closers of other formats among these: what follows such a one shows if it is real."""
 

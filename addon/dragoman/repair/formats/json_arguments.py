@@ -50,14 +50,20 @@ class JsonArguments(HeldArguments):
     def _begins(self) -> bool:
         """Step over the blanks before the JSON, to where it begins: where there are none, the call
         is whole."""
-        begin = _NOT_BLANK.search(self._buffer, self._at)
-        self._at = begin.start() if begin else len(self._buffer)
-        if begin is None or begin[0] in '{["':
-            return begin is not None
-        if self._ends.markers.match(self._buffer, self._at):
-            self._end(Whole(["{}"]))
-            return False
-        return self._ends.markers.unfinished(self._buffer, self._at) < len(self.unread)
+        markers = self._ends.markers
+        while (begin := _NOT_BLANK.search(self._buffer, self._at)) is not None:
+            self._at = begin.start()
+            if begin[0] in '{["':
+                return True
+            marker = markers.match(self._buffer, self._at)
+            if marker is None:
+                return markers.unfinished(self._buffer, self._at) < len(self.unread)
+            if marker[0] != self._ends.before:
+                self._end(Whole(["{}"]))
+                return False
+            self._at = marker.end()
+        self._at = len(self._buffer)
+        return False
 
     def _read(self, text: str) -> list[str] | None:
         found = read_json(text)

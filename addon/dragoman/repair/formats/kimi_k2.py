@@ -46,7 +46,9 @@ _MARKER_SET = marker_set(MARKERS)
 _CALL_ENDS = re.compile(r"\s*+<\|tool_call_end\|>")
 _MARKED = re.compile(rf"\s*+(?:{_MARKER_SET.expression}|\Z)")
 _ENDS = CallEnds(
-    _MARKER_SET, frozenset(text for text, name in MARKERS.items() if name.endswith("_end"))
+    _MARKER_SET,
+    frozenset(text for text, name in MARKERS.items() if name.endswith("_end")),
+    before="<|tool_call_argument_begin|>",
 )
 _LAST_WORD = re.compile(r"(?:\A|(?<!\S)(?=\S))(?:functions\.[ \t]{1,8})?\S*+\s*+\Z")
 

@@ -18,6 +18,10 @@ from .value_types import OTHER, STRING, ValueType
 BLANK_LIMIT = 4096
 """White space between tags; after more of it the section is over."""
 _NOT_BLANK = re.compile(r"\S")
+_NO_ATTRIBUTE = re.compile(
+    r"(?<![a-z])(?!(?:name|tool|key|type|string|index|id)\b)[a-z]++\s*+=\s*+[^\s\"']"
+)
+"""What shows that a tag continues in its value, as its end is lost: ``name="k"x = y >``."""
 _ATTRIBUTE = re.compile(r"""(?<![a-z])([a-z]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"']++))""")
 
 
@@ -135,17 +139,19 @@ class TagPattern(MarkerPattern):
         kind = words[match[begin]] if words else spelling.kind
         name_group = begin + bool(words)
         name = (match[name_group] or "").strip() if name_group < end else None
-        value_type = None
+        value_type, mended = None, spelling.mended
         if kind is TagKind.OTHER and words:
             name = f"{match[begin]}_{'end' if spelling.closes else 'begin'}"
         elif spelling.typed_by is not None:
-            found = dict(_attributes(name or ""))
+            odd = kind is TagKind.ARGUMENT and bool(_NO_ATTRIBUTE.search(name or ""))
+            found = {} if odd else dict(_attributes(name or ""))
             name = found.get("name") or found.get("tool") or found.get("key") or ""
+            mended = mended or odd
             if (written := found.get(spelling.typed_by)) is not None:
                 value_type = STRING if written in ("string", "true") else OTHER
         kind = ENDS[kind] if spelling.closes else kind
         start, end = match.start() + offset, match.end() + offset
-        return Tag(kind, start, end, name, value_type, spelling.mended, spelling.whole)
+        return Tag(kind, start, end, name, value_type, mended, spelling.whole)
 
     def tag_at(self, text: str, at: int) -> Tag | None:
         """The tag at a position."""
