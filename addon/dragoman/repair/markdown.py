@@ -235,7 +235,8 @@ class MarkdownCode:
         line = self._line + text
         if "\n" in text:
             lines, _, line = line.rpartition("\n")
-            if "```" in lines or "~~~" in lines or self._fences[-1]:
+            few = self.fence_lines <= MAX_FENCE_LINES
+            if few and ("```" in lines or "~~~" in lines or self._fences[-1]):
                 self._read_lines(f"{lines}\n")
             self._above = _above(self._above, lines)
         self._line = line if len(line) <= _LINE_LIMIT else _shortened(line)
