@@ -15,6 +15,7 @@ from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
 from dragoman.reply import repair as repairing
+from dragoman.reply.facts import ReplyReader
 from dragoman.responses.dialects import OPENAI
 from fixtures.regenerate import NOW, chat_fixtures, request
 from tests.repair.turns import REQUEST
@@ -108,3 +109,13 @@ def test_after_too_much_the_rest_is_written_unrepaired(monkeypatch: pytest.Monke
     said = "One. <|tool_call_begin|>functions two. " + LEAK
     assert item["content"][0]["text"] == said
     assert check([*new_reply(Evidence()).open(), *frames], OPENAI).response["status"] == "completed"
+
+
+@pytest.mark.parametrize("name", ["more", "words"])
+def test_a_fault_in_the_facts_changes_nothing_for_the_client(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = [text("Look."), text(" Here."), text(LEAK)]
+    expected = output(*values)
+    monkeypatch.delattr(ReplyReader, name)
+    assert output(*values) == expected
