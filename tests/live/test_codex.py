@@ -185,8 +185,8 @@ def check_said(items: list[Event], reasoning: str, text: str) -> None:
     [
         ("agent_codex", MODEL, r"functions\.{name}:0"),
         ("agent_codex_k3", "moonshotai/kimi-k3", r"{name}:0"),
-        ("agent_codex_dsml", "deepseek-v4", r"call_[0-9a-f]{32}_1"),
-        ("agent_codex_qwen", "qwen3-coder", r"call_[0-9a-f]{32}_1"),
+        ("agent_codex_dsml", "deepseek-v4", r"call_[0-9a-f]+_1"),
+        ("agent_codex_qwen", "qwen3-coder", r"call_[0-9a-f]+_1"),
     ],
     ids=["k2", "k3", "dsml", "qwen"],
 )
