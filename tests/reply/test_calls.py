@@ -239,7 +239,8 @@ def test_a_name_of_which_no_more_comes_is_sent_as_it_is(name: str) -> None:
 def test_names_of_whole_replies_are_read_as_well(shape: str) -> None:
     element = {**DEFECTS[shape][0][0]}
     del element["index"]
-    element["function"] |= {"arguments": "{}" if "missing" in shape else A}
+    arguments = "{}" if "missing" in shape else A
+    element["function"] = element["function"] | {"arguments": arguments}
     message = {"role": "assistant", "content": None, "tool_calls": [element]}
     body = {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
     tools = DeclaredTools.of_request(REQUEST)
