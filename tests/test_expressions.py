@@ -54,15 +54,15 @@ def seconds(pattern: re.Pattern[Any], use: str, text: Any, runs: int) -> float:
 
 
 def is_linear(pattern: re.Pattern[Any], use: str, short: Any, long: Any) -> bool:
-    """Whether the long text costs at most eight times as much; what else runs on this computer may
-    slow down one measurement, but not all."""
+    """Whether the long text costs at most eleven times as much: linear is 4 to 6, quadratic 16.
+    What else runs on this computer may slow down one measurement, but not all."""
     try:
         with limited():
             if seconds(pattern, use, short, 1) < FLOOR:
                 return True
             return any(
-                seconds(pattern, use, long, runs) <= 8 * seconds(pattern, use, short, runs)
-                for runs in (1, 3, 5, 9)
+                seconds(pattern, use, long, runs) <= 11 * seconds(pattern, use, short, runs)
+                for runs in (1, 3, 5, 9, 15)
             )
     except TooHardError:
         return False
@@ -77,7 +77,7 @@ def too_hard(pattern: re.Pattern[Any], use: str) -> str:
 
 
 @pytest.mark.parametrize("found", EXPRESSIONS, ids=[each.name for each in EXPRESSIONS])
-def test_four_times_the_text_costs_at_most_eight_times_the_time(found: Found) -> None:
+def test_four_times_the_text_costs_at_most_eleven_times_the_time(found: Found) -> None:
     hard = {use: text for use in found.uses if (text := too_hard(found.pattern, use))}
     assert hard == {}
 
