@@ -10,6 +10,7 @@ import pytest
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.policy import Policy
+from dragoman.wire.sse import split
 from tests.repair.formats.turns import REQUEST
 from tests.repair.streams import NOW, chunk, read, repair, repair_whole, sse
 
@@ -93,6 +94,52 @@ def test_no_native_call_has_an_id_of_the_history(
     assert call == head | {"id": client}
 
 
+def element(index: int | None, call_id: str, arguments: str, *, begins: bool = False) -> Json:
+    function = {"name": "bash"} | {"arguments": arguments} if begins else {"arguments": arguments}
+    head = {"type": "function"} if begins else {}
+    numbered = {} if index is None else {"index": index}
+    return numbered | ({"id": call_id} if call_id else {}) | head | {"function": function}
+
+
+@pytest.mark.parametrize(
+    "elements",
+    [
+        [
+            element(None, "a", "", begins=True),
+            element(0, "", '{"command":'),
+            element(0, "", '"a"}'),
+        ],
+        [
+            element(None, "a", "", begins=True),
+            element(0, "", '{"command":"a"}'),
+            element(None, "b", "", begins=True),
+            *[element(1, "", piece) for piece in ('{"command":', '"', "b", '"}')],
+        ],
+        [
+            element(0, "a", "", begins=True),
+            element(0, "b", "", begins=True),
+            *[element(0, "a", piece) for piece in ('{"command":', '"a"}')],
+            *[element(0, "b", piece) for piece in ('{"command":', '"', "b", '"}')],
+        ],
+        [
+            element(0, "a", '{"command":"a"}', begins=True),
+            element(0, "b", '{"command":', begins=True),
+            *[element(0, "", piece) for piece in ('"', "b", '"}')],
+        ],
+    ],
+    ids=["a head without an index", "two of them", "two calls at one index", "one after the other"],
+)
+def test_what_comes_later_of_a_call_has_the_index_of_its_beginning(elements: list[Json]) -> None:
+    chunks = [chunk({"tool_calls": [each]}) for each in elements]
+    calls: dict[int, list[str]] = {}
+    frames = [frame for frame in split(repair(sse(chunks, done=False), REQUEST)) if frame.json]
+    for call in [frame.json["choices"][0]["delta"]["tool_calls"][0] for frame in frames]:
+        calls.setdefault(call["index"], [call.get("id")]).append(call["function"]["arguments"])
+    got = [(call_id, "".join(pieces)) for call_id, *pieces in calls.values()]
+    ids = [each["id"] for each in elements if "type" in each]
+    assert got == [(each, f'{{"command":"{each}"}}') for each in ids]
+
+
 def test_no_id_is_made_for_two_choices() -> None:
     chunks = [chunk({"content": K3}), chunk({"content": K3})]
     chunks[1]["choices"][0]["index"] = 1
@@ -112,3 +159,19 @@ def test_a_call_whose_arguments_are_whole_is_not_noted_as_cut(arguments: str, no
     text = f"<|tool_call_begin|>bash:0<|tool_call_argument_begin|>{arguments}"
     repair(sse([chunk({"content": text})]), REQUEST, evidence=evidence)
     assert note in evidence.lines()
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("stop", "length"),
+        ("max_tokens", "length"),
+        ("content_filter", "content_filter"),
+        ("sensitive", "sensitive"),
+        ("error", "error"),
+    ],
+)
+def test_a_turn_that_failed_within_a_call_is_told_as_its_host_does(said: str, told: str) -> None:
+    text = '<|tool_call_begin|>bash:0<|tool_call_argument_begin|>{"command": "l'
+    out = read(repair(sse([chunk({"content": text}), chunk({}, said)]), REQUEST))
+    assert (out.calls, out.content, out.finish) == ([], text, [told])

@@ -322,6 +322,11 @@ def test_a_name_and_a_key_that_are_glued_are_those_of_one_tool(
     assert BASH.with_key(glued) == found
 
 
+def test_a_call_by_an_alias_lacks_what_its_tool_requires() -> None:
+    assert BASH.lacks("read", "{}") == BASH.lacks("mcp__files__read", "{}") == "all"
+    assert BASH.lacks("read", '{"path": "a"}') == BASH.lacks("gone", "{}") == ""
+
+
 def test_a_call_without_a_name_never_means_the_alias_of_its_tool() -> None:
     assert BASH.meant_by('{"path":"a"}', declared=True) == "mcp__files__read"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman.inspect.parse.reply import parse_reply
-from dragoman.wire.usage import counts
+from dragoman.wire.usage import Counts, counts, merged
 from tests.repair.streams import summarize
 
 from ..bridge.replying import chunk, run, text
@@ -56,3 +56,10 @@ def test_the_usage_of_a_response_is_read_in_the_event_that_holds_it() -> None:
     for value in (response, {"type": "response.completed", "response": response}):
         found = counts(value)
         assert found is not None and (found.input, found.output) == (3, 4)
+
+
+def test_what_the_beginning_counts_stays_where_the_end_does_not_say_it() -> None:
+    known = Counts(input=100, output=1, cached=40, written=50)
+    assert merged(known, Counts(output=20)) == Counts(100, 20, None, 40, 50)
+    assert merged(known, Counts(input=9, output=20)) == Counts(9, 20)
+    assert merged(known, None) == merged(None, known) == known

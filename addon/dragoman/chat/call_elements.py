@@ -79,7 +79,7 @@ class CallElements:
                 if delta.part not in self._begun:
                     changed |= self._head(delta, raw, host)
         host, whole = raw.get("index"), delta.part.whole
-        index = self._begun.get(delta.part, 0) if whole or host is None else self.index(host)
+        index = self.index_of(delta.part, host)
         if index != host and not whole:
             changed["index"] = index
         call_id = changed.get("id", raw.get("id"))
@@ -122,6 +122,12 @@ class CallElements:
             return None
         index = {} if first is None else {"index": first}
         return {**_without(raw, "id", "type"), **index, "function": function}
+
+    def index_of(self, part: Part, host: int | None) -> int:
+        """The index of a call that has begun; before that, by the one that its host gives it."""
+        if (begun := self._begun.get(part)) is not None:
+            return begun
+        return 0 if part.whole or host is None else self.index(host)
 
     def index(self, host: int) -> int:
         """The index of a call that the host numbered so."""

@@ -141,7 +141,7 @@ class ChatWriter:
             if only:
                 frame.only = CallDelta(part.place, "", "", text)
             host = part.place or 0
-            index = choice.calls.index(host)
+            index = choice.calls.index_of(part, host)
             return [frame] if index == host else [self._more_of_call(frame, index, text)]
         if only:
             frame.only = "text" if part.kind == "text" else "reasoning", text

@@ -229,6 +229,7 @@ class DeclaredTools:
 
     def lacks(self, name: str, arguments: str) -> Literal["", "some", "all"]:
         """Whether an argument is not there that this tool requires, or none that it declares is."""
+        name = self._meant.get(name, name)
         needs = self._required.get(name)
         if not needs:
             return ""

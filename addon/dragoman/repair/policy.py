@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..notes import Evidence
-from ..wire.chat_end import is_whole
+from ..wire.chat_end import is_whole, meaning
 from .events import Dropped, LeftAsText, Refusal
 from .formats import AUTO, FormatChoice
 
@@ -31,9 +31,10 @@ class Policy:
         return self.text == "content"
 
     def finish_after(self, finish: object, *, called: bool, cut: bool) -> object:
-        """The finish reason the client sees: a half-written call is an honest ``length``, and a
-        whole turn with calls made of text ends for them, whatever word its host has for its end."""
-        if cut and finish != "content_filter":
+        """The finish reason the client sees: a half-written call is an honest ``length``, unless
+        its host says that the turn failed or was filtered, and a whole turn with calls made of
+        text ends for them, whatever word its host has for its end."""
+        if cut and meaning(finish) in ("completed", "max_output_tokens"):
             return "length"
         return "tool_calls" if called and self.ends_for_calls(finish) else finish
 

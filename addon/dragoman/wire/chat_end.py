@@ -48,9 +48,14 @@ FINISHES: dict[str, TurnEnd | Literal["failed"]] = {
 }
 
 
+def meaning(finish: object) -> str:
+    """What a finish reason means, by `FINISHES`; an unknown one ends a whole turn."""
+    return FINISHES.get(finish, "completed") if isinstance(finish, str) else "completed"
+
+
 def is_whole(finish: object) -> bool:
     """Whether a turn with this finish reason was complete: not cut by a limit, not failed."""
-    return not isinstance(finish, str) or FINISHES.get(finish, "completed") == "completed"
+    return meaning(finish) == "completed"
 
 
 # Of each of these, `sent` is the end of what the client has received.

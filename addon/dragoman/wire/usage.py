@@ -87,7 +87,8 @@ def merged(known: Counts | None, later: Counts | None) -> Counts | None:
     beginning."""
     if later is None or known is None or later.input is not None:
         return later or known
-    return replace(later, input=known.input, cached=later.cached or known.cached)
+    cached, written = later.cached or known.cached, later.written or known.written
+    return replace(later, input=known.input, cached=cached, written=written)
 
 
 def _find(value: Json, places: tuple[tuple[str, ...], ...]) -> int | None:

@@ -31,7 +31,7 @@ from ...wire.errors import ErrorForm, ErrorObject, failure, known_error
 from ...wire.json_codec import Json, NotJson
 from ...wire.reply_bounds import TooMany
 from ...wire.sse import Frame
-from ...wire.usage import Counts, counts
+from ...wire.usage import Counts, counts, merged
 from ..request.validation import label
 from .choices import Choices
 from .one_turn import OneTurn
@@ -251,7 +251,7 @@ class ReplyConverter:
         if value is not None and not isinstance(value, dict):
             self._evidence.note("skipped", "event that is no chunk")
         elif value is not None and (counted := counts(value)) is not None:
-            self._counts, self._counted = counted, {}
+            self._counts, self._counted = merged(self._counts, counted), {}
         self._has_choices = self._has_choices or said.raw is not None
         for delta in deltas:
             if self.writer.ended:
@@ -354,4 +354,4 @@ class ReplyConverter:
 
     @property
     def _usage(self) -> Counts | None:
-        return counts(self._counted) or self._counts
+        return merged(self._counts, counts(self._counted))
