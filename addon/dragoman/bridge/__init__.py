@@ -1,1 +1,0 @@
-"""Responses API on a Chat Completions upstream: the request one way, the reply back."""

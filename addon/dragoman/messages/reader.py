@@ -53,8 +53,6 @@ class MessagesReader:
         self.model = self.id = ""
         self.value: Any = None
         self.known = self.ended = False
-        self.begun = False
-        """Whether the message has begun."""
         self._index = -1
         self._part = Part("other")
         """The latest block."""
@@ -111,7 +109,6 @@ class MessagesReader:
         if kind in (api.BLOCK_DELTA, api.BLOCK_STOP):
             return self._block(event)
         if kind == api.MESSAGE_START and isinstance(message := event.get("message"), dict):
-            self.begun = True
             self.model = string(message.get("model")) or self.model
             self.id = string(message.get("id")) or self.id
         if kind == api.MESSAGE_DELTA and (reason := api.stop_reason_in(event)):

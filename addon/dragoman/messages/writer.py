@@ -66,7 +66,6 @@ class MessagesWriter(Following):
         """White space that is sent if a text follows."""
         self._has_begun = False
         """Whether the client has the message's beginning."""
-        self._ended = False
 
     @property
     def held(self) -> Sequence[Said]:
@@ -123,8 +122,6 @@ class MessagesWriter(Following):
                 self._writer.kind, self._open = "", None
             case Other(part=None, raw=dict() as raw):
                 self._has_begun |= raw.get("type") == api.MESSAGE_START
-            case Finish():
-                self._ended = True
             case _:
                 pass
 
@@ -227,5 +224,4 @@ class MessagesWriter(Following):
             raw = {"type": api.MESSAGE_DELTA, "delta": ends, "usage": {"output_tokens": 0}}
         if delta.reason != reason:
             reason = _STOP_REASONS.get(str(delta.reason), reason)
-        self._ended = True
         self._writer.end(raw, reason)

@@ -165,7 +165,7 @@ class CallReader:
         self._committed = False
         """Whether there was a call, or text, since the section began."""
         self.damaged: Damaged | None = None
-        """What it is then, if it is part of a call."""
+        """What the candidate is, if it is text and part of a call."""
 
     # Text in
 

@@ -264,7 +264,8 @@ class Reader(Protocol):
     known: bool
     """Whether the frame that `read` has read is of the API, be it an error or not."""
     ended: bool
-    """Whether the host has said that its reply is at its end, or has failed."""
+    """Whether the host has said that its reply is at its end: in chat by ``[DONE]``, elsewhere also
+    by an error."""
     says_more: bool
     """Whether frames that `more` reads have more than their text beside it, as a role."""
     model: str

@@ -224,12 +224,6 @@ class ResponsesReader:
         streamed.write(rest)
         return rest
 
-    def answers_before_last(self) -> bool:
-        """Whether the whole response at its end has more than thoughts before its last item."""
-        response = self.value.get("response", self.value)
-        items = objects(response.get("output")) if isinstance(response, dict) else []
-        return any(item.get("type") != "reasoning" for item in items[:-1])
-
 
 def _of_response(event: Json) -> Delta:
     """An event of none of its items."""

@@ -97,8 +97,6 @@ class Call:
     id: str = ""
     name: str = ""
     fragments: list[str] = field(default_factory=list)
-    closed: bool = False
-    """Whether it has been sent to its end."""
     repeated: CallDelta | None = None
     """A delta after its complete arguments that may be the head of another call."""
     _follower: JsonProgress = field(default_factory=JsonProgress)
@@ -110,9 +108,6 @@ class Call:
 
     def add(self, fragment: str) -> None:
         """Many small strings take far more memory than their text, so they are joined."""
-        if self.closed:
-            self._follower.follow(fragment, 0, len(fragment))
-            return
         if len(self.fragments) - self._joined >= MANY:
             self._join()
         self.fragments.append(fragment)

@@ -1,1 +1,1 @@
-"""Chat requests in the form that hosts take: for the bridge, and for chat clients."""
+"""Chat and Messages requests in the form that hosts take: for the bridge, and for clients."""

@@ -1,1 +1,1 @@
-"""Chat completion chunks become calls of the writer of events."""
+"""What a chat host says becomes one turn, for the writer of the client's API."""

@@ -54,8 +54,8 @@ class BridgePipeline:
         breaks: bool = True,
     ) -> None:
         """`repair`: None if the reply is not to be repaired.  `labelled`, `max_document`: see
-        `BodyForm`.  `breaks`: whether the client's reply can be broken off; otherwise a break is
-        `response.failed`."""
+        `BodyForm`.  `breaks`: whether the client's reply can be broken off; otherwise a break is an
+        error of the client's API."""
         self.reply = reply
         self._events = reply.writer.events
         self.read = turn_reader()

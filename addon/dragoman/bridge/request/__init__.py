@@ -1,1 +1,1 @@
-"""A Responses request becomes a chat completions request."""
+"""A Responses or Messages request becomes a chat completions request."""

@@ -2,7 +2,7 @@
 
 ``bytes -> (decoding) -> repair -> bridge -> bytes``: the stages are composed in
 `bridge.reply.pipeline`; here is what surrounds them: decoding, the record, the log, the clock and
-the store.  After a fault of ours the client of a stream gets its one terminal, `response.failed`,
+the store.  After a fault of ours the client of a stream gets its one terminal, a failure,
 and whatever still comes from the upstream is ignored.
 """
 
