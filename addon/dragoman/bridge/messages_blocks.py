@@ -18,7 +18,7 @@ messages of one turn begin with those of the turn before.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from itertools import groupby
 from typing import Any, TypeAlias
 from xml.sax.saxutils import quoteattr
@@ -37,10 +37,11 @@ _BILLING = re.compile(r"\Ax-anthropic-billing-header:[^\n]*+\n*+")
 """Claude Code's, of one line; at its beginning alone is it no text of somebody's."""
 
 
-def system_text(content: object) -> str:
-    """What `system`, or a message of that role, says; blocks are apart by a blank line."""
+def system_text(content: object, tools: Container[str] | None = None) -> str:
+    """What `system`, or a message of that role, says; blocks are apart by a blank line.  `tools`:
+    see `change_line`."""
     blocks = blocks_of({"content": content})
-    texts = (_BILLING.sub("", text_of(block)) or change_line(block) for block in blocks)
+    texts = (_BILLING.sub("", text_of(block)) or change_line(block, tools) for block in blocks)
     return "\n\n".join(filter(None, texts))
 
 

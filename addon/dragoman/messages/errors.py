@@ -41,6 +41,11 @@ _MODELS = (
 _OF_MODEL = (400, 403, 422)
 """What hosts say besides 404 of a model that they do not have: "Invalid model: x" (Mistral), "Model
 Not Exist" (DeepSeek)."""
+_NO_MODEL = re.compile(
+    r"(?:invalid|unknown|no such|unsupported) model"
+    r"|model[^\n]{0,80}?(?:not (?:exist|found|available|supported|for|allowed)|n[o']t exist|not a valid)",
+    re.IGNORECASE,
+)
 _OVERLOADED = re.compile(r"overload|(?:at|over|out of) capacity|\bbusy\b", re.IGNORECASE)
 
 
@@ -83,7 +88,8 @@ class MessagesErrors:
         """Whether a host may not have a model of Anthropic's, which the client asks for where no
         variable names another."""
         of_anthropic = "claude" in self.model.lower()
-        return of_anthropic and (status == 404 or (status in _OF_MODEL and "model" in said.lower()))
+        names = self.model.lower() in said.lower() or _NO_MODEL.search(said) is not None
+        return of_anthropic and (status == 404 or (status in _OF_MODEL and names))
 
     def of_turn(self, error: ErrorObject) -> HttpError:
         event = error_event(error)

@@ -15,7 +15,7 @@ A tool may also be given, or taken away, within the conversation (`tool_changes`
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -91,18 +91,20 @@ def name_added(change: Json) -> str:
     return _name_in(change) if change.get("type") == _ADDITION else ""
 
 
-def change_line(block: Json) -> str:
-    """What a block of an instruction says of a tool, for the model; "" if it says nothing."""
-    name = _name_in(block)
-    if block.get("type") == _REMOVAL:
-        return f"Do not call any more: {name}"
-    if block.get("type") != _ADDITION:
-        return ""
+def change_line(block: Json, tools: Container[str] | None = None) -> str:
+    """What a block of an instruction says of a tool, for the model; "" if it says nothing.
+    `tools`: the names of those that are declared, if that is known."""
     definition = _definition(block)
-    if definition is None:
-        return f"Loaded: {name}"
-    is_run = _given(definition, later=True) is not None
-    return f"Loaded: {name}" if is_run else f"Not available here: {name or definition.get('type')}"
+    name = _name_in(block) or string((definition or {}).get("type"))
+    if not name or name == PLACEHOLDER or block.get("type") not in (_ADDITION, _REMOVAL):
+        return ""
+    if block["type"] == _REMOVAL:
+        return f"Do not call any more: {name}"
+    if definition is not None:
+        is_run = _given(definition, later=True) is not None
+    else:
+        is_run = tools is None or name in tools
+    return f"{'Loaded' if is_run else 'Not available here'}: {name}"
 
 
 def _name_in(change: Json) -> str:

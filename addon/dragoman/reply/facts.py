@@ -188,6 +188,11 @@ class ReplyReader:
         if more[0].kind == "call" or self._first is None or not self._answered or self._keeps:
             self._more(*more)
 
+    def count(self, counted: Json | None) -> None:
+        """The value of a frame with a usage, of which nothing else is left."""
+        if counted is not None:
+            self._counted = counted
+
     def words(self, said: Said, reader: Reader, words: Sequence[Delta]) -> None:
         """Any other frame, of which its `reader` has read these words."""
         self._reader, self._streamed = reader, True

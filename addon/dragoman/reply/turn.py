@@ -204,7 +204,7 @@ class Turn:
             self.finished = True
             reason = "length" if self.cut else "tool_calls"
             self._evidence.note("added finish_reason", reason)
-            slot.out.append(Finish(self._choice, reason))
+            slot.out.append(Finish(self._choice, reason, added=True))
 
     def abandon(self, slot: Slot) -> None:
         """The reply has broken off: what is held of a call is not given."""

@@ -169,6 +169,8 @@ class Finish:
     """How people are told, if that is another word."""
     stopped_by: str = ""
     """The sequence at which the turn stopped, where the host says so."""
+    added: bool = False
+    """Whether repair has added it, to a reply that has ended without one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -236,6 +238,11 @@ class Said:
     @property
     def same(self) -> bool:
         return all(slot.same for slot in self.slots)
+
+    @property
+    def held(self) -> bool:
+        """Whether some of its text, or of its arguments, does not leave with it."""
+        return any(getattr(slot.delta, "text", "") and not slot.same for slot in self.slots)
 
     @property
     def value(self) -> Any:

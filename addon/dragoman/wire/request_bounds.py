@@ -63,8 +63,18 @@ def _check_lists(request: dict[str, Any]) -> None:
                     raise TooLarge(f"{MAX_PARTS:,} parts in an item")
             if "tools" in item:
                 tools += _tools_in(item)
+            tools += _tools_added(item)
     if tools > MAX_TOOLS:
         raise TooLarge(f"{MAX_TOOLS:,} tools")
+
+
+def _tools_added(message: dict[str, Any]) -> int:
+    """The tools that a message of the Messages API brings."""
+    blocks = objects(message.get("content"))
+    changes = (
+        change for block in blocks for change in (block, *objects(block.get("tool_changes")))
+    )
+    return sum(change.get("type") == "tool_addition" for change in changes)
 
 
 def _tools_in(holder: dict[str, Any]) -> int:

@@ -177,7 +177,7 @@ def _with_added(request: Json, evidence: Evidence) -> Any:
         return tools
     evidence.note("declared", "a tool that a message adds", len(added))
     latest = {string(tool.get("name")) or at: tool for at, tool in enumerate(added)}
-    kept = [tool for tool in objects(tools) if tool.get("name") not in latest]
+    kept = [tool for tool in objects(tools) if string(tool.get("name")) not in latest]
     return [*kept, *latest.values()]
 
 

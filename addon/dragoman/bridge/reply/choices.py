@@ -51,7 +51,8 @@ class Choices:
         if reason not in FINISHES and index not in self._finishes:
             self._evidence.note("unknown finish reason", label(reason))
         if finish != "failed":
-            self._finishes[index] = finish
+            if self._finishes.get(index) in (None, "completed"):  # what was cut stays so
+                self._finishes[index] = finish
             self.all_finished = self._in_turn <= self._finishes.keys()
         return finish
 

@@ -134,7 +134,6 @@ class ReplyConverter:
         self._has_choices = False
         self._empty = 0
         """Bytes since the last text or call."""
-        self._body_ended = False
         self.error: ErrorObject | None = None
         """Why the turn failed, with the most exact code; None if it did not."""
 
@@ -181,17 +180,18 @@ class ReplyConverter:
                 self._take(said, words)
             else:
                 self._evidence.note("skipped", "part of an event too large to read")
-            self._bound(frame, before)
+            self._bound(frame, before, held=said.held)
 
     def count(self, counted: Json | None) -> None:
         """The value of a frame with a usage."""
         if counted is not None:
             self._counted = counted
 
-    def _bound(self, frame: Frame, before: int) -> None:
-        """Fail a turn that is too large, or empty for too long, after a frame."""
+    def _bound(self, frame: Frame, before: int, *, held: bool = False) -> None:
+        """Fail a turn that is too large, or empty for too long, after a frame; `held`: repair has
+        what it says."""
         size = self._order.size + self._turn.size
-        self._empty = self._empty + len(frame.raw) if size == before else 0
+        self._empty = self._empty + len(frame.raw) if size == before and not held else 0
         if self.writer.ended:
             return
         if self._empty > MAX_EMPTY and frame.whole:
@@ -204,9 +204,7 @@ class ReplyConverter:
         return self.writer.events.drain()
 
     def end_body(self) -> None:
-        """No more frames come.  A finish reason that comes now is repair's own, for a stream
-        without one, and text ends no call."""
-        self._body_ended = True
+        """No more frames come: text that was held ends no call."""
         self._order.held = True
 
     def close(self) -> list[Frame]:
@@ -265,7 +263,7 @@ class ReplyConverter:
             self._end()
         elif isinstance(delta, Finish):
             finish, self._stopped_by = None, delta.stopped_by or self._stopped_by
-            if not self._body_ended:
+            if not delta.added:
                 finish = self._choices.finished(delta.choice, delta.reason)
             if finish:
                 self._finish(finish, delta.reason)

@@ -37,8 +37,8 @@ from ..read_reply import turn_reader
 from .converter import ReplyConverter
 from .turn_writer import TurnWriter
 
-_DONE = 16
-"""Bytes at the end of a frame in which ``[DONE]`` is, if that is all it says."""
+_DONE = 256
+"""Bytes of a frame that may be ``[DONE]``: it may have other lines."""
 
 
 class BridgePipeline:
@@ -92,20 +92,22 @@ class BridgePipeline:
 
     def conclude(self) -> list[Frame]:
         """The turn is over; the end of the body is not waited for."""
-        return self._end(self._stage.close)
+        return self._end(self._stage.close, EARLY)
 
     def give_up(self, error: str) -> list[Frame]:
         """The upstream broke off."""
         self._work_all()
         return self._break_off(broken_off(error))
 
-    def _end(self, end: Callable[[], object]) -> list[Frame]:
+    def _break_off(self, error: str) -> list[Frame]:
+        return self._end(self._stage.break_off, error)
+
+    def _end(self, end: Callable[[], object], error: str) -> list[Frame]:
+        """What was held, and the end; the `error` of a turn that is not whole: what was held may
+        have brought another choice, which has not ended."""
         self.reply.end_body()
         end()
-        return self.reply.close()
-
-    def _break_off(self, error: str) -> list[Frame]:
-        frames = self._end(self._stage.break_off)
+        frames = self.reply.close()
         if self.reply.writer.ended:
             return frames
         if not self._breaks:
@@ -131,7 +133,7 @@ class BridgePipeline:
                 self.waits = True
                 return
             frame, read = self._unread.popleft(), True
-            if b"[DONE]" in frame.raw[-_DONE:] and frame.is_done:
+            if len(frame.raw) < _DONE and b"[DONE]" in frame.raw and frame.is_done:
                 self.reply.end_body()
             self._stage.feed(frame)
             if large or (events.frames and len(events.frames[-1].raw) > LARGE):

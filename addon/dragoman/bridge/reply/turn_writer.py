@@ -33,6 +33,7 @@ class TurnWriter:
 
     def replaced(self, frame: Frame, part: Part) -> list[Frame]:  # noqa: ARG002
         self._reply.count(self._reply.reader.counted)
+        self._facts.client.count(self._reply.reader.counted)
         return []
 
     def write(self, said: Said) -> list[Frame]:

@@ -68,7 +68,8 @@ def convert_messages(
         toolbox.declare([(f"tool {label(tool.name)}", _function(tool))])
         yield
     names = ToolNames(family.bridged, evidence)
-    messages = yield from _messages(request, missed, family, names, evidence)
+    layout, reader = Layout(family, names, evidence), MessageReader(family, evidence, declared)
+    messages = yield from _messages(request, missed, layout, reader)
     effort, thinks = _effort(request, family, evidence)
     echoed = {name: value for name, value in request.values.items() if name != "messages"}
     turn = TurnContext(echoed, model, request.boolean("stream") is True, {}, thinks)
@@ -105,15 +106,16 @@ _CONTINUE = "Continue your last message from where it ends. Do not repeat any of
 def _messages(
     request: RequestObject,
     missed: list[str],
-    family: Family,
-    names: ToolNames,
-    evidence: Evidence,
+    layout: Layout,
+    reader: MessageReader,
 ) -> Generator[None, None, list[Json]]:
     """The messages of the chat request: one of the system's, with what precedes all others."""
-    layout, reader = Layout(family, names, evidence), MessageReader(family, evidence)
-    given = [RequestObject.of(value, path) for path, value in request.array("messages")]
+    family, given = (
+        reader.family,
+        [RequestObject.of(value, path) for path, value in request.array("messages")],
+    )
     first = next((at for at, each in enumerate(given) if each.get("role") != "system"), len(given))
-    texts = [system_text(holder.get("content")) for holder in given[:first]]
+    texts = [system_text(holder.get("content"), reader.tools) for holder in given[:first]]
     texts = [system_text(request.get("system")), *texts, _not_here(missed)]
     if system := "\n\n".join(filter(None, texts)):
         layout.feed(InputMessage("system", system))
@@ -133,7 +135,7 @@ def _messages(
         raise Refused("'messages' say nothing.", param="messages")
     latest = messages[-1]
     if latest["role"] == "assistant" and not latest.get("tool_calls"):
-        evidence.note("continued", "the assistant's last message")
+        reader.evidence.note("continued", "the assistant's last message")
         if family.prefill:
             messages[-1] = latest | {family.prefill: True}
         else:

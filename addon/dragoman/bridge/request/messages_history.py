@@ -8,7 +8,7 @@ Claude Code sends its latest messages as blocks, and in later turns as strings.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,8 @@ _NO_FILE = "[An image was left out: it is kept by Anthropic, and cannot be read 
 class MessageReader:
     family: Family
     evidence: Evidence
+    tools: Container[str]
+    """The names of those that are declared."""
 
     def read(self, message: RequestObject) -> Iterator[ConversationItem]:
         """The pieces of a message; none for one of the assistant that says nothing.  Raises
@@ -56,7 +58,7 @@ class MessageReader:
             case "assistant":
                 yield from self._assistant(message)
             case "system":
-                if text := system_text(message.get("content")):
+                if text := system_text(message.get("content"), self.tools):
                     yield Reminder(reminder(text))
             case _:
                 raise invalid_value(role, message.at("role"), "'user', 'assistant' and 'system'")
