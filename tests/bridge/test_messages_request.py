@@ -268,6 +268,15 @@ def test_a_tool_that_a_message_adds_is_declared_as_that_becomes_the_users() -> N
     assert cured("deepseek-v4", messages=[USER, told])[0]["tools"] == [again]
 
 
+def test_a_tool_whose_name_is_no_text_is_sent_as_it_came() -> None:
+    odd = {"name": ["x"], "input_schema": {"type": "object"}}
+    late = {"name": "late", "input_schema": {"type": "object"}}
+    definition = {"type": "tool_definition", "definition": late}
+    told = system([{"type": "tool_addition", "tool": definition}])
+    sent, _ = cured("deepseek-v4", messages=[USER, told], tools=[odd])
+    assert sent["tools"] == [odd, late]
+
+
 def test_names_that_moonshot_refuses_are_sent_as_in_chat() -> None:
     tool = {**REQUEST["tools"][0], "name": "ls"}
     name = family_of("kimi-k2.5").sent_tool_name("ls")

@@ -119,3 +119,55 @@ def test_a_fault_in_the_facts_changes_nothing_for_the_client(
     expected = output(*values)
     monkeypatch.delattr(ReplyReader, name)
     assert output(*values) == expected
+
+
+HEAD, COMMAND, END = LEAK.partition('{"command": "')[0], '{"command": "', '"}<|tool_call_end|>'
+
+
+@pytest.mark.parametrize("beside", [{"role": "assistant"}, {"refusal": None, "role": "assistant"}])
+def test_what_repair_holds_is_something(beside: Any) -> None:
+    pieces = ["x" * 20] * 6000
+    values = [chunk({**beside, "content": each}) for each in (HEAD, COMMAND, *pieces, END)]
+    (item,) = output(*values)
+    assert json.loads(item["arguments"]) == {"command": "".join(pieces)}
+
+
+def of_choice(index: int, delta: Any, finish: Any = None) -> Any:
+    return chunk(delta, finish, choice={"index": index})
+
+
+def test_a_choice_that_begins_with_what_was_held_has_not_ended() -> None:
+    pipeline = pipeline_for(REQUEST)
+    native = {"tool_calls": [call(0, "{}", name="bash", call_id="c_1")]}
+    values = [of_choice(0, {"content": "Hi."}), of_choice(0, {}, "stop")]
+    values += [of_choice(1, {"content": "a <"}), of_choice(1, native)]
+    pipeline.feed(sse(values, done=False))
+    pipeline.close()
+    assert pipeline.broken or pipeline.reply.writer.ended
+
+
+@pytest.mark.parametrize("held", ["a", "a <"])
+def test_the_end_of_a_choice_that_waits_is_its_hosts(held: str) -> None:
+    pipeline = pipeline_for(REQUEST)
+    values = [of_choice(0, {"content": "Hi"}), of_choice(1, {"content": held})]
+    pipeline.feed(sse([*values, of_choice(0, {}, "length")]))
+    pipeline.close()
+    assert pipeline.reply.response["status"] == "incomplete"
+
+
+def test_a_turn_that_a_limit_cut_is_cut_whatever_follows() -> None:
+    pipeline = pipeline_for(REQUEST)
+    cut = calls(call(0, '{"comm', name="bash", call_id="c_1"))
+    frames = pipeline.feed(sse([cut, chunk({}, "length"), chunk({}, "stop")])) + pipeline.close()
+    check([*new_reply(Evidence()).open(), *frames], OPENAI)
+    assert pipeline.reply.response["status"] == "incomplete"
+
+
+def test_a_usage_beside_what_is_of_a_call_is_the_clients_too() -> None:
+    pipeline = pipeline_for(REQUEST)
+    usage = {"usage": {"prompt_tokens": 5, "completion_tokens": 9}}
+    values = [text(each) | usage for each in (HEAD, COMMAND, "ls", END)]
+    pipeline.feed(sse([*values, chunk({}, "stop")]))
+    pipeline.close()
+    sides = pipeline.read.upstream.facts, pipeline.read.client.facts
+    assert [side.output_tokens for side in sides] == [9, 9]

@@ -93,6 +93,7 @@ def test_the_time_to_wait_stays() -> None:
         (422, {"message": "x", "code": "model_not_found"}, True),
         (403, {"message": "This model is not for your account"}, True),
         (400, {"message": "Invalid schema"}, False),
+        (400, {"message": "This model supports at most 8192 tokens"}, False),
         (429, {"message": "Rate limit of this model"}, False),
         (500, {"message": "No such model."}, False),
     ],

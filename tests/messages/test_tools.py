@@ -148,3 +148,19 @@ def test_a_message_may_bring_the_definition_of_a_tool(message: Any, names: list[
 )
 def test_what_comes_and_goes_is_a_line_for_the_model(block: Any, line: str) -> None:
     assert change_line(block) == line
+
+
+@pytest.mark.parametrize(
+    ("block", "line"),
+    [
+        (named("brew"), "Loaded: brew"),
+        (named("web_search"), "Not available here: web_search"),
+        (defined("pour"), "Loaded: pour"),
+        (named("DeferredToolPlaceholder"), ""),
+        (defined("DeferredToolPlaceholder"), ""),
+        ({"type": "tool_addition", "tool": None}, ""),
+        ({"type": "tool_removal", "tool": None}, ""),
+    ],
+)
+def test_only_a_tool_that_is_there_is_loaded(block: Any, line: str) -> None:
+    assert change_line(block, {"brew"}) == line

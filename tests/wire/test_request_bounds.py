@@ -31,6 +31,7 @@ def read(body: bytes) -> Any:
 
 
 TOOL = {"type": "function", "name": "bash"}
+ADDED = {"type": "tool_addition"}
 NAMESPACE = {"type": "namespace", "name": "n", "tools": [TOOL] * 999}
 
 
@@ -73,6 +74,8 @@ def test_what_is_within_the_bounds_is_read(value: Any) -> None:
         (text({"functions": [TOOL] * (MAX_TOOLS + 1)}), "2,000 tools"),
         (text({"tools": [NAMESPACE] * 3}), "2,000 tools"),
         (text({"tools": [TOOL], "input": [{"tools": [TOOL] * MAX_TOOLS}]}), "2,000 tools"),
+        (text({"messages": [{"content": [ADDED] * (MAX_TOOLS + 1)}]}), "2,000 tools"),
+        (text({"messages": [{"content": [{"tool_changes": [ADDED] * 2001}]}]}), "2,000 tools"),
     ],
 )
 def test_what_is_beyond_a_bound_is_refused_by_its_name(body: bytes, bound: str) -> None:

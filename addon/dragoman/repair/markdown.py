@@ -228,6 +228,8 @@ class MarkdownCode:
         """The beginnings of the lines before it, of `_LINES_BEFORE`."""
         self.tail = ""
         """The end of the text, up to `_TAIL` characters."""
+        self._call_indent = 0
+        """The columns by which the line of the last call is indented."""
 
     def feed(self, text: str) -> None:
         """More of the text."""
@@ -249,6 +251,7 @@ class MarkdownCode:
 
     def add_call(self) -> None:
         """A call is here, which leaves as one: a word of a line of text."""
+        self._call_indent = _width(self._line)
         if self._indent():
             self._line = ""
         self.feed("x")
@@ -288,7 +291,7 @@ class MarkdownCode:
         block that begins between the two."""
         indent = self._indent() if self._line.startswith((" ", "\t")) else 0
         if after_call:
-            return Quotation(indent) if indent else None
+            return Quotation(indent) if indent and _width(self._line) > self._call_indent else None
         line = _QUOTED_LINE.match(f"{self._line}x") is not None
         inline, closers, row = self.inline, self._closers(), _ROW.match(self._line) is not None
         found = line or indent or inline or closers or row

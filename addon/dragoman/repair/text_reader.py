@@ -8,7 +8,7 @@ may be the header of a call whose begin marker the host has stripped.
 
 A marker that begins no call is a stray one, or a line of text names it (``K3 begins a thought with
 <|open|>think<|sep|> and …``): a word and a blank are before it, and a blank, punctuation or nothing
-after it, or after those that follow right after it.  Then it is text.
+after it, or after those that follow it with nothing but blanks between.  Then it is text.
 """
 
 from __future__ import annotations

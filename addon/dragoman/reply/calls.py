@@ -136,7 +136,8 @@ class Calls:
 
         def key(found: re.Match[str]) -> str:
             bare = f'"{found["key"]}"'
-            return bare if found["key"] in declared and bare not in text else found[0]
+            once = bare not in text and text.count(found[0]) == 1
+            return bare if once and found["key"] in declared else found[0]
 
         mended = _KEY_WITH_TAG.sub(key, text)
         if mended == text:

@@ -119,30 +119,34 @@ _ALONE = _parser(
     (_LIST[1], (r"\s*+,?", *_PYTHON)), ("]", _FENCE), marker_set((_FENCE,)), alone=True
 )
 _TOOL_CODE = (("```tool_code",), r"[ \t]{0,16}+", r"\r?+", r"\n", BLANKS, _BEFORE_BRACKET)
-_AT_START = re.compile(rf"\s{{0,64}}+(?=\[{BLANKS}[\w.:/@-]{{1,128}}+\s{{0,9}}+\()")
-_MAY_START = re.compile(rf"\s{{0,64}}+\[{BLANKS}[\w.:/@-]{{0,128}}+\s{{0,9}}+")
+_AT_START = re.compile(rf"\s*+(?=\[{BLANKS}(?P<name>[\w.:/@-]{{1,128}}+)\s{{0,9}}+\()")
+_MAY_START = re.compile(rf"\s*+\[{BLANKS}[\w.:/@-]{{0,128}}+\s{{0,9}}+")
 
 
-class _PythonAlone(LeakFormat):
-    """Looks for fences; where a text begins it is asked."""
+class _ToolCode(LeakFormat):
+    """Looks for fences."""
 
     alone = True
-
-    def may_be_header(self, text: str, tools: DeclaredTools) -> bool:
-        name = text.strip()[1:].strip()
-        return _MAY_START.fullmatch(text) is not None and (not name or tools.may_begin(name))
-
-    def at_start(self, text: str, tools: DeclaredTools) -> MarkerMatch | None:  # noqa: ARG002
-        found = _AT_START.match(text)
-        return self.meaning(found) if found else None
 
     def meaning(self, found: re.Match[str]) -> MarkerMatch:
         begin = found.start() if _FENCE in found[0] else found.end()
         return MarkerMatch(self, "python", begin, found.end(), True, alone=True)
 
 
+class _PythonAlone(_ToolCode):
+    """Has no marker: it is asked where a text begins."""
+
+    def may_be_header(self, text: str, tools: DeclaredTools) -> bool:
+        name = text.strip()[1:].strip()
+        return _MAY_START.fullmatch(text) is not None and (not name or tools.may_begin(name))
+
+    def at_start(self, text: str, tools: DeclaredTools) -> MarkerMatch | None:
+        found = _AT_START.match(text)
+        return self.meaning(found) if found and found["name"] in tools else None
+
+
 PYTHON_ALONE = _PythonAlone("python", (), marker_set((_FENCE,)), _ALONE)
-TOOL_CODE = _PythonAlone(
+TOOL_CODE = _ToolCode(
     "python",
     (_FENCE,),
     MarkerPattern(

@@ -63,6 +63,15 @@ _IN_PAIRS = {
 }
 """A string in which each mark that opens follows a blank or the like: that of an expression,
 ``"a" + "b"``, does not."""
+_PAIR = {
+    mark: re.compile(rf"(?<!\\){mark}((?:[^{mark}\\]++|\\.)*+){mark}", re.DOTALL) for mark in _MARKS
+}
+_JOINS = re.compile(
+    r"(?:(?:[-+*/%@&|^<>=!.,(\[]|(?:if|or|and|in|is|not)\b)"
+    r"(?:.*(?:[-+*/%@&|^<>=!.,(\[]|\b(?:else|or|and|in|is|not|[fFrRbBuU]{1,2})))?)?",
+    re.DOTALL,
+)
+"""What makes one expression of the strings around it: ``"a "+b+" c"``."""
 _BRACKETS = {"(": "{", ")": "}"}
 _CLOSES = {"(": ")", "{": "}", "[": "]"}
 _ESCAPE = re.compile(
@@ -182,6 +191,8 @@ def _with_escapes(text: str, keys: AbstractSet[str]) -> str:
         if mark in ("'", '"'):
             string = value[1:-1]
             if len(value) < 2 or value[-1] != mark or not _IN_PAIRS[mark].fullmatch(string):
+                return ""
+            if any(_JOINS.fullmatch(each.strip()) for each in _PAIR[mark].findall(string)):
                 return ""
             value = f"{mark}{_MARKS[mark].sub(_escape_mark, string)}{mark}"
         parts += [found[0], value]

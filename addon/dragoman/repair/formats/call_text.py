@@ -140,6 +140,8 @@ class CallText:
         self._lacks_end = False
         self.waits = False
         """Whether any text to come may be read, and not only a tag."""
+        self.after: int | None = None
+        """Where the line goes on that decides (`ends_call`), if that is all it waits for."""
 
     def read(self) -> Reading | None:
         """What it is; None if its end is not there yet."""
@@ -250,8 +252,10 @@ class CallText:
         ends = ends_call(self.text, closer.end, ended=self._ended)
         self.waits = ends is None
         if self.waits:
+            self.after = closer.end
             raise _NoEndError
         if not ends:
+            self._at = closer.start
             raise _DamageError
 
     def _read_object(self) -> None:

@@ -15,6 +15,7 @@ repeat it from the conversation.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from ..events import Header
 from .held_arguments import CallEnds
@@ -65,7 +66,7 @@ def _named(name: str, begin: str, head: tuple[Part, ...], end: str) -> LeakForma
         """Reads one call."""
 
         closer = end.strip()
-        ends = CallEnds(marker_set((end,)), frozenset((end,)))
+        ends = CallEnds(marker_set((end,)), frozenset((end,)), others=frozenset(_ends_with(end)))
         header = HeaderPattern.of((*head, r"\s*+", r"(?=\{)"))
 
         def _begin(self, found: re.Match[str]) -> bool:
@@ -122,26 +123,22 @@ _ATTRIBUTES = Run(
 )
 
 
-class _AfterTag(CallEnds):
-    """An element with the name of the tool ends before the marker."""
-
-    def _after_bracket(self, text: str, at: int) -> int:
-        found = _END_OF_NAME.match(text, at)
-        return found.end() if found else at
-
-
 class _NamedElementParser(JsonCallsParser):
     """Reads a call whose JSON stands in an element with the name of the tool."""
 
-    ends = _AfterTag(marker_set(("</toolcall>",)), frozenset(("</toolcall>",)))
+    ends = CallEnds(
+        marker_set(("</toolcall>",)),
+        frozenset(("</toolcall>",)),
+        others=frozenset(("</toolcall>",)),
+    )
     header = HeaderPattern.of((_ANY, "<", _NAME, ">", _ANY, r"(?=\{)"))
 
     def _begin(self, found: re.Match[str]) -> bool:
         self.closer, self.outer = f"</{found['name']}>", "</toolcall>"
+        self.ends = replace(self.ends, bracket=self.closer)
         return self._start_json(Header(found["name"]), found.end())
 
 
-_END_OF_NAME = re.compile(rf"\s{{0,9}}+</{WORD}>")
 TOOLCALL_NAMED = LeakFormat(
     "hermes",
     ("<toolcall>",),

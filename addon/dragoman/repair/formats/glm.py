@@ -126,7 +126,7 @@ class _NamedAlone(LeakFormat):
 
     def may_be_header(self, text: str, tools: DeclaredTools) -> bool:
         word = text.strip()
-        return bool(word) and len(text) <= HEADER_LIMIT and tools.may_begin(word)
+        return bool(word) and len(text.lstrip()) <= HEADER_LIMIT and tools.may_begin(word)
 
     def at_start(self, text: str, tools: DeclaredTools) -> MarkerMatch | None:
         found = _NAMED.match(text)
@@ -136,7 +136,7 @@ class _NamedAlone(LeakFormat):
         return MarkerMatch(self, "name", begin, end, True, tool=found["name"], alone=True)
 
 
-_NAMED = re.compile(rf"\s{{0,64}}+(?P<name>{WORD}+)[ \t]{{0,9}}+\r?\n\s{{0,9}}+(?=\{{)")
+_NAMED = re.compile(rf"\s*+(?P<name>{WORD}+)[ \t]{{0,9}}+\r?\n\s{{0,9}}+(?=\{{)")
 GLM_4 = _NamedAlone("glm", (), marker_set(("<|observation|>",)), _NamedParser)
 
 

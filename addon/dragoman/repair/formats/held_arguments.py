@@ -89,8 +89,8 @@ class CallEnds:
 
     def _after_bracket(self, text: str, at: int) -> int:
         begin = _NOT_BLANK.search(text, at)
-        found = self.bracket and begin is not None and begin[0] == self.bracket
-        return begin.end() if found and begin else at
+        found = begin is not None and text.startswith(self.bracket, begin.start())
+        return begin.start() + len(self.bracket) if self.bracket and found and begin else at
 
     def is_last(self, text: str, at: int) -> bool:
         """Whether there is nothing but white space or half a marker."""

@@ -22,7 +22,7 @@ from .value_types import Member
 _FENCE, _THOUGHT, _PHI = "```", "</think>", "functools"
 _OBJECT = Run(rf"(?=\{{|\[{BLANKS}\{{)", rf"\[?{BLANKS}")
 """With what an object begins, or a list of them."""
-_BEGIN = re.compile(rf"\s*+(?:{_PHI}(?=\s*+\[)\s*+)?{_OBJECT.whole}")
+_BEGIN = re.compile(rf"\s*+(?:{_PHI}(?={BLANKS}\[){BLANKS})?{_OBJECT.whole}")
 _FENCED = (r"(?<!`)", (_FENCE,), r"[a-z_]{0,16}+[ \t]{0,16}+", r"\r?+", r"\n")
 """A fence, the name of a language, and the end of its line."""
 _GIVEN = ("arguments", "parameters")
@@ -87,7 +87,7 @@ class _JsonAlone(LeakFormat):
     def may_be_header(self, text: str, tools: DeclaredTools) -> bool:  # noqa: ARG002
         word = text.strip()
         begins = _PHI.startswith(word) or word.removeprefix(_PHI).strip() in ("", "[")
-        return bool(word) and begins and len(text) <= HEADER_LIMIT
+        return bool(word) and begins and len(text.lstrip()) <= HEADER_LIMIT
 
     def at_start(self, text: str, tools: DeclaredTools) -> MarkerMatch | None:  # noqa: ARG002
         found = _BEGIN.match(text)
@@ -95,8 +95,8 @@ class _JsonAlone(LeakFormat):
 
     def meaning(self, found: re.Match[str]) -> MarkerMatch:
         """Of what precedes a call only a fence and the word of Phi-4 are no text."""
-        is_text = not (_FENCE in found[0] or _PHI in found[0])
-        begin = found.end() if is_text else found.start()
+        begins = [found[0].find(each) for each in (_FENCE, _PHI) if each in found[0]]
+        begin = found.start() + begins[0] if begins else found.end()
         return MarkerMatch(self, "json", begin, found.end(), True, alone=True)
 
 

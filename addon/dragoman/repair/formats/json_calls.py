@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 from ...wire.json_codec import dumps
 from ...wire.json_progress import JsonProgress
@@ -88,7 +89,8 @@ class JsonCallsParser(LeakParser):
     def _begin(self, found: re.Match[str]) -> bool:
         if name := found.groupdict().get("function"):
             self._doubled = True
-            return self._start_json(Header(name), found.end())
+            ends = replace(self.ends, others=self.ends.closers)
+            return self._start_call(Header(name), JsonArguments(name, ends), found.end())
         self._in_list = self._in_list or found["list"] is not None
         self._doubled = found["double"] is not None
         self._at = self._buffer.rindex("{", 0, found.end())
@@ -256,6 +258,9 @@ class JsonCallsParser(LeakParser):
             if whole and self._mended and found and found[0]:
                 whole = ends_call(self._buffer, found[1], ended=self._ended)
             return whole is not None and (self._give() if whole else self._damage())
+        if found and found[0] == "}":
+            self._doubled, self._at = False, found[1]
+            return True
         if found and found[0] == self.closer and self.outer:
             self.closer, self.outer, self._at = self.outer, "", found[1]
             return True

@@ -11,6 +11,7 @@ from __future__ import annotations
 from ..declared_tools import DeclaredTools
 from ..events import Damaged, Whole
 from .call_text import CallHead, CallText
+from .held_arguments import ends_call
 from .protocol import CallArguments
 from .tags import Tag, TagKind, TagTable
 
@@ -48,6 +49,8 @@ class TaggedCall(CallArguments):
         """What has come after the buffer."""
         self._may_end = False
         """Whether a tag with which the call may end has come since it was read."""
+        self._after: str | None = None
+        """What follows the call, if it waits for the rest of that line alone."""
         self._spent = 0
         """What reading has cost."""
 
@@ -63,7 +66,8 @@ class TaggedCall(CallArguments):
         self._unread += text
 
     def take_more(self, text: str) -> bool:
-        if self._buffer or self._may_end or self._head.table.in_value.may_begin_in(text):
+        waits = self._buffer or self._may_end or self._after is not None
+        if waits or self._head.table.in_value.may_begin_in(text):
             return False
         self._settled.append(text)
         self._size += len(text)
@@ -74,6 +78,9 @@ class TaggedCall(CallArguments):
         piece, self._unread = self._unread[:size], self._unread[size:]
         super().push(piece)
         self._settle()
+        if self._after is not None:
+            self._after += piece
+            self._may_end = ends_call(self._after, 0, ended=False) is not None
         cost = len(self._tags) + self._size // _AS_A_TAG
         if self._may_end and self._spent <= cost + _FREE:
             self._spent += cost
@@ -109,6 +116,7 @@ class TaggedCall(CallArguments):
         call.may_lack_end = ended and whole and self._head.table.may_lack_end
         reading = call.read()
         self._may_end = call.waits
+        self._after = None if call.after is None else call.text[call.after :]
         if reading is None:
             return False
         self._events += reading.dropped

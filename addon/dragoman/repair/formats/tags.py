@@ -22,6 +22,7 @@ _NO_ATTRIBUTE = re.compile(
     r"(?<![a-z])(?!(?:name|tool|key|type|string|index|id)\b)[a-z]++\s*+=\s*+[^\s\"']"
 )
 """What shows that a tag continues in its value, as its end is lost: ``name="k"x = y >``."""
+_QUOTED_ATTRIBUTE = re.compile(r"""(?<![a-z])[a-z]++\s*+=\s*+(?:"[^"]*+"|'[^']*+')""")
 _ATTRIBUTE = re.compile(r"""(?<![a-z])([a-z]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"']++))""")
 
 
@@ -143,7 +144,8 @@ class TagPattern(MarkerPattern):
         if kind is TagKind.OTHER and words:
             name = f"{match[begin]}_{'end' if spelling.closes else 'begin'}"
         elif spelling.typed_by is not None:
-            odd = kind is TagKind.ARGUMENT and bool(_NO_ATTRIBUTE.search(name or ""))
+            bare = _QUOTED_ATTRIBUTE.sub("", name or "")
+            odd = kind is TagKind.ARGUMENT and bool(_NO_ATTRIBUTE.search(bare))
             found = {} if odd else dict(_attributes(name or ""))
             name = found.get("name") or found.get("tool") or found.get("key") or ""
             mended = mended or odd
