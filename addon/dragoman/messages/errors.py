@@ -43,7 +43,7 @@ _OF_MODEL = (400, 403, 422)
 Not Exist" (DeepSeek)."""
 _NO_MODEL = re.compile(
     r"(?:invalid|unknown|no such|unsupported) model"
-    r"|model[^\n]{0,80}?(?:n[o']t exist|not (?:found|available|supported|for|allowed|a valid))",
+    r"|model[^\n]{0,80}?(?:n[o']t exist|not[ _](?:found|available|supported|for|allowed|a valid))",
     re.IGNORECASE,
 )
 _OVERLOADED = re.compile(r"overload|(?:at|over|out of) capacity|\bbusy\b", re.IGNORECASE)

@@ -129,14 +129,14 @@ class _NamedAlone(LeakFormat):
         return bool(word) and len(text.lstrip()) <= HEADER_LIMIT and tools.may_begin(word)
 
     def at_start(self, text: str, tools: DeclaredTools) -> MarkerMatch | None:
-        found = _NAMED.match(text)
+        found = _NAMED.match(text, len(text) - len(text.lstrip()))
         if found is None or found["name"] not in tools:
             return None
         begin, end = found.start("name"), found.end()
         return MarkerMatch(self, "name", begin, end, True, tool=found["name"], alone=True)
 
 
-_NAMED = re.compile(rf"\s*+(?P<name>{WORD}+)[ \t]{{0,9}}+\r?\n\s{{0,9}}+(?=\{{)")
+_NAMED = re.compile(rf"(?P<name>{WORD}+)[ \t]{{0,9}}+\r?\n\s{{0,9}}+(?=\{{)")
 GLM_4 = _NamedAlone("glm", (), marker_set(("<|observation|>",)), _NamedParser)
 
 
