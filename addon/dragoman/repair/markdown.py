@@ -14,9 +14,8 @@ text.  `MarkdownCode` follows one text, and tells at any place whether code is o
 
 The rules are CommonMark's, sections 4.4, 4.5, 5.1, 5.2 and 6.1, but for what models get wrong: a
 fence may be indented at will and may begin after a text; but no page that a model repeats may end
-its own quotation by that.  Of other ways to quote only what
-follows decides (`Quotation`), as models also leave a mark without its other half, and indent the
-first line of a call only.  The invariant: only the text matters, not how it was cut.
+its own quotation by that.  Of other ways to quote only what follows decides (`Quotation`): models
+also leave half a pair of marks, and indent a call's first line only.  Invariant: no cut matters.
 """
 
 from __future__ import annotations
