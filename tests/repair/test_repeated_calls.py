@@ -249,7 +249,7 @@ def test_a_call_that_ends_is_compared_alone() -> None:
     assert sum(len(stage.feed(frame)) > 0 for frame in frames) == 40
     last = {"index": 199, "function": {"arguments": "1}"}}
     end = Frame(sse([chunk({"tool_calls": [last]})], done=False))
-    assert calls_of(lambda: stage.feed(end)) < 2_000
+    assert calls_of(lambda: stage.feed(end)) < 2_500, "not 40 comparisons for each of 200"
 
 
 def test_what_is_compared_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
