@@ -34,7 +34,7 @@ KIMI_ROOMS = [
 ]
 KIMI_MARKER = re.compile(r"tool_calls?_(?:section|argument|begin)")
 """But for the end of a call, which is LFM2's as well."""
-COME_WITH_MITMPROXY = {"mitmproxy", "brotli", "certifi", "zstandard"}
+COME_WITH_MITMPROXY = {"mitmproxy", "brotli", "zstandard"}
 MODULES = sorted(ADDON.rglob("*.py"))
 
 

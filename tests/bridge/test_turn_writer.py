@@ -166,7 +166,7 @@ def test_a_turn_that_a_limit_cut_is_cut_whatever_follows() -> None:
 def test_a_usage_beside_what_is_of_a_call_is_the_clients_too() -> None:
     pipeline = pipeline_for(REQUEST)
     usage = {"usage": {"prompt_tokens": 5, "completion_tokens": 9}}
-    values = [text(each) | usage for each in (HEAD, COMMAND, "ls", END)]
+    values = [text(HEAD), text(COMMAND), text("l"), text("s") | usage, text(END)]
     pipeline.feed(sse([*values, chunk({}, "stop")]))
     pipeline.close()
     sides = pipeline.read.upstream.facts, pipeline.read.client.facts

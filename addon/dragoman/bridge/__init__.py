@@ -1,0 +1,1 @@
+"""Clients of the Responses and Messages APIs at a chat host: requests one way, replies back."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ssl
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from dragoman.proxy.command import run
 from dragoman.proxy.command.run import Start, client_lines, write_bundle
 
 ADDRESS = "http://127.0.0.1:8080"
@@ -56,6 +58,21 @@ def test_the_bundle_has_what_the_machine_trusts_and_the_authority_and_does_not_g
     first = bundle.read_bytes()
     monkeypatch.setenv("SSL_CERT_FILE", str(bundle))  # as in a shell that pasted the lines
     assert write_bundle(tmp_path).read_bytes() == first
+
+
+def test_a_machine_without_a_file_of_certificates_has_those_of_its_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = write_bundle(tmp_path / "other")
+    monkeypatch.setattr(run, "_SYSTEM", ())
+    monkeypatch.setenv("SSL_CERT_FILE", str(store))
+    monkeypatch.setattr(run.ssl, "get_default_verify_paths", lambda: SimpleNamespace(cafile=None))
+    known, found = (
+        ssl.create_default_context(cafile=each).get_ca_certs(binary_form=True)
+        for each in (store, write_bundle(tmp_path / "folder"))
+    )
+    assert len(found) == len(known) + 1
+    assert set(known) < set(found)
     assert [each.name for each in tmp_path.iterdir() if each.suffix == ".new"] == []
 
 

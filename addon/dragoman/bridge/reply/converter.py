@@ -100,7 +100,8 @@ class ReplyWriter(Protocol):
 
 
 class ReplyConverter:
-    """One turn's reply. The methods return the frames that are to be sent now."""
+    """One turn's reply.  `drain` gives the events of what was taken; `open`, `heartbeat`, `close`
+    and `fail` return theirs."""
 
     def __init__(
         self,

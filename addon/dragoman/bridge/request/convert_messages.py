@@ -110,10 +110,7 @@ def _messages(
     reader: MessageReader,
 ) -> Generator[None, None, list[Json]]:
     """The messages of the chat request: one of the system's, with what precedes all others."""
-    family, given = (
-        reader.family,
-        [RequestObject.of(value, path) for path, value in request.array("messages")],
-    )
+    given = [RequestObject.of(value, path) for path, value in request.array("messages")]
     first = next((at for at, each in enumerate(given) if each.get("role") != "system"), len(given))
     texts = [system_text(holder.get("content"), reader.tools) for holder in given[:first]]
     texts = [system_text(request.get("system")), *texts, _not_here(missed)]
@@ -136,8 +133,8 @@ def _messages(
     latest = messages[-1]
     if latest["role"] == "assistant" and not latest.get("tool_calls"):
         reader.evidence.note("continued", "the assistant's last message")
-        if family.prefill:
-            messages[-1] = latest | {family.prefill: True}
+        if prefill := reader.family.prefill:
+            messages[-1] = latest | {prefill: True}
         else:
             messages.append({"role": "user", "content": _CONTINUE})
     return messages

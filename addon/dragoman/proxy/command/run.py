@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import certifi
 from mitmproxy.certs import CertStore
 from mitmproxy.options import CONF_BASENAME, KEY_SIZE
 
@@ -152,11 +151,16 @@ def write_bundle(folder: Path) -> Path:
     CertStore.from_store(folder, CONF_BASENAME, KEY_SIZE)
     bundle, new = folder / "bundle.pem", folder / f"bundle.{os.getpid()}.new"
     # A shell in which the lines were pasted names the bundle itself.
-    known = (ssl.get_default_verify_paths().cafile, *_SYSTEM, certifi.where())
-    system = next(
-        path for each in known if each and (path := Path(each)).exists() and path != bundle
-    )
+    known = map(Path, filter(None, (ssl.get_default_verify_paths().cafile, *_SYSTEM)))
+    system = next((path for path in known if path.exists() and path != bundle), None)
     authority = (folder / f"{CONF_BASENAME}-ca-cert.pem").read_bytes()
-    new.write_bytes(system.read_bytes().rstrip(b"\n") + b"\n" + authority)
+    trusted = _of_no_file() if system is None else system.read_bytes()
+    new.write_bytes(trusted.rstrip(b"\n") + b"\n" + authority)
     new.replace(bundle)
     return bundle
+
+
+def _of_no_file() -> bytes:
+    """The certificates that a system without such a file trusts: Windows has a store of its own."""
+    trusted = ssl.create_default_context().get_ca_certs(binary_form=True)
+    return "".join(map(ssl.DER_cert_to_PEM_cert, trusted)).encode()

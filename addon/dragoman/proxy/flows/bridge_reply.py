@@ -95,7 +95,7 @@ class BridgeReplies:
             keeps, reply = bridged.keeping is not None, bridged.reply()
             prior = len(bridged.keeping.prior) if bridged.keeping else 0
             response.stream = BridgeStream(
-                reply, bridged.chunk_repair(), context, keeps=keeps, prior=prior
+                reply, bridged.repair_stage(), context, keeps=keeps, prior=prior
             )
         except Exception:  # the reply is then converted when it is whole, or refused
             logger.exception("%s: the bridge failed", name_of(flow))
@@ -137,7 +137,7 @@ class BridgeReplies:
                 status=response.status_code,
                 stream=bridged.turn.stream,
                 retry_after=response.headers.get("retry-after", ""),
-                repair=bridged.chunk_repair(),
+                repair=bridged.repair_stage(),
             )
             if bridged.keeping is not None and (prior := len(bridged.keeping.prior)):
                 record.read = turn_reader()

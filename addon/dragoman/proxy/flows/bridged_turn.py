@@ -112,8 +112,8 @@ class BridgedTurn:
         """The reply of this turn, before anything of it has come."""
         return self.api.reply(self)
 
-    def chunk_repair(self) -> ChatRepair | None:
-        """The repair stage before the bridge, if the user wants it."""
+    def repair_stage(self) -> ChatRepair | None:
+        """What repairs the words of the upstream, if the user wants it."""
         if not self.repair:
             return None
         policy = self.settings.policy
