@@ -26,9 +26,11 @@ from . import error_responses, options
 from .body_clues import names_something
 from .chat_only_hosts import Hosts, name_of_api
 from .decision import OWN_HEADERS, Decisions
+from .flow_state import state_of
 from .flows import messages_endpoints
 from .flows.bridge_reply import BridgeReplies
-from .flows.bridge_request import BRIDGED, STORE, BridgeRequests
+from .flows.bridge_request import STORE, BridgeRequests
+from .flows.bridged_turn import running_reply
 from .flows.cure_flow import CureFlow
 from .flows.live_stream import LiveStream
 from .flows.repair_reply import RepairReplies
@@ -62,10 +64,10 @@ class Dragoman:
     def __init__(self) -> None:
         self._running = False
         self._monitor = FlowMonitor()
-        self._store, self._bridged, layer = STORE, BRIDGED, not LAYER_MISSING
-        self._endpoints = StoredEndpoints(self._store, self._bridged.running)
-        self._requests = BridgeRequests(self._monitor, self._store, self._bridged)
-        self._replies = BridgeReplies(self._monitor, self._store, self._bridged, has_layer=layer)
+        self._store, layer = STORE, not LAYER_MISSING
+        self._endpoints = StoredEndpoints(self._store, running_reply)
+        self._requests = BridgeRequests(self._monitor, self._store)
+        self._replies = BridgeReplies(self._monitor, self._store, has_layer=layer)
         self._cure = CureFlow(self._monitor, self._store)
         self._repair = RepairReplies(self._monitor, self._cure, has_layer=layer)
         self._hosts = Hosts(self._store)
@@ -214,13 +216,13 @@ class Dragoman:
         if response is None or not flow.live:
             return
         if flow.is_replay == "response":
-            self._bridged.pop(flow, None)  # what was saved is what the client got
+            state_of(flow).turn = None  # what was saved is what the client got
         if response.data.content is not None:
             return  # it was made here or by another addon, and is whole already
         self._decisions.answered(flow, response)
-        if flow in self._bridged:
-            self._requests.answered(flow, response)
-            self._replies.begin(flow, response)
+        if (bridged := state_of(flow).turn) is not None:
+            self._requests.answered(response, bridged)
+            self._replies.begin(flow, response, bridged)
         else:
             await self._repair.begin(flow, response, self._decisions.settings)
         if record := recorder_of(flow):
@@ -230,8 +232,8 @@ class Dragoman:
         """The host has refused a request that was sent before it was known what it speaks, or a
         bridged one: our own hook, see `http_stream`."""
         response = flow.response
-        if response is not None and flow in self._bridged:
-            await self._requests.ask_again(flow, response)
+        if response is not None and (bridged := state_of(flow).turn) is not None:
+            await self._requests.ask_again(flow, response, bridged)
             return
         if response is None or not self._decisions.at_missing(flow, response):
             return
@@ -257,10 +259,10 @@ class Dragoman:
             return
         if isinstance(response.stream, LiveStream) and not response.stream.started:
             response.stream = False  # the reply ended with its headers
-        if flow in self._bridged:
+        if (bridged := state_of(flow).turn) is not None:
             self._decisions.at_missing_chat(flow, response)
             self._monitor.check_stream(flow, response)
-            await self._replies.end(flow, response)
+            await self._replies.end(flow, response, bridged)
         elif response.stream:  # it has left already
             if self._repair.is_possible(flow, settings):
                 self._monitor.check_stream(flow, response)
@@ -272,8 +274,8 @@ class Dragoman:
             if not names_something(flow.request, response):
                 flow.response = await messages_endpoints.count_tokens(flow)
         elif self._decisions.gives_models(flow, response):
-            bridged = self._decisions.of(flow).way == "list"
-            messages_endpoints.answer_models(flow, response, bridged=bridged)
+            listed = self._decisions.of(flow).way == "list"
+            messages_endpoints.answer_models(flow, response, bridged=listed)
         elif self._decisions.refuses_upgrade(flow, response):
             self._monitor.of(flow, "watch").evidence.note(REFUSED, "a WebSocket")
             flow.response = error_responses.no_upgrade()
@@ -286,13 +288,11 @@ class Dragoman:
 
     def error(self, flow: http.HTTPFlow) -> None:
         """Close the record of a flow that ended early."""
-        self._bridged.pop(flow, None)
-        self._cure.forget(flow)
         self._monitor.close(flow)
 
     def reads_reply_whole(self, flow: http.HTTPFlow) -> bool:
         response = flow.response
-        if response is None or flow in self._bridged:
+        if response is None or state_of(flow).turn is not None:
             return response is not None
         decisions = self._decisions
         refused = decisions.missing_decides(flow, response)
@@ -303,19 +303,24 @@ class Dragoman:
         return refused or decisions.refuses_upgrade(flow, response) or collected
 
     def converts_reply(self, flow: http.HTTPFlow) -> bool:
-        if flow in self._bridged or not route_of(flow.request).gives_turn:
-            return flow in self._bridged
+        if state_of(flow).turn is not None:
+            return True
+        if not route_of(flow.request).gives_turn:
+            return False
         return self._repair.is_wanted(flow, self._decisions.settings)
 
     def may_ask_again(self, flow: http.HTTPFlow) -> bool:
         response = flow.response
-        if response is None or flow in self._bridged:
-            return response is not None and self._requests.may_ask_again(flow, response)
+        if response is None:
+            return False
+        if (bridged := state_of(flow).turn) is not None:
+            return self._requests.may_ask_again(flow, response, bridged)
         return self._decisions.may_send_again(flow, response)
 
     def give_up_whole(self, flow: http.HTTPFlow) -> None:
-        if flow in self._bridged:
-            bridged = self._bridged.pop(flow)
+        state = state_of(flow)
+        bridged, state.turn = state.turn, None
+        if bridged is not None:
             logger.error("%s: the upstream's answer is too large", name_of(flow))
             self._monitor.of(flow, "bridge").evidence.note("failed", "the answer is too large")
             flow.response = error_responses.too_large(bridged.errors)
@@ -323,6 +328,7 @@ class Dragoman:
             self._repair.pass_unread(flow, flow.response)
 
     def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response:
-        bridged = self._bridged.pop(flow, None)
+        state = state_of(flow)
+        bridged, state.turn = state.turn, None
         errors = bridged.errors if bridged else error_responses.errors_for(route_of(flow.request))
         return error_responses.unreachable(error, errors)

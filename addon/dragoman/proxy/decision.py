@@ -13,13 +13,13 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
-from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 from mitmproxy.proxy.mode_specs import ReverseMode
 
 from .body_clues import names_something
 from .chat_only_hosts import Hosts, Speaks, found_out
+from .flow_state import state_of
 from .http_headers import EVENT_STREAM, media_type
 from .observe.monitor import name_of
 from .options import Settings
@@ -61,10 +61,6 @@ class Decision:
     """The host's address, if the reply shows what the host speaks (see `Hosts.find_out`)."""
 
 
-# Of the module, so that a script that is loaded anew finds them.
-_DECIDED: WeakKeyDictionary[http.HTTPFlow, Decision] = WeakKeyDictionary()
-
-
 class Decisions:
     def __init__(self, hosts: Hosts, store: AsyncStore, endpoints: StoredEndpoints) -> None:
         self.settings = Settings()
@@ -74,11 +70,11 @@ class Decisions:
 
     def of(self, flow: http.HTTPFlow) -> Decision:
         """The last one; of a flow whose request did not come through here, what its head says."""
-        return _DECIDED.get(flow) or self.from_head(flow)
+        return state_of(flow).decision or self.from_head(flow)
 
     def at_head(self, flow: http.HTTPFlow) -> Decision:
         """The head of the request has come."""
-        decision = _DECIDED[flow] = self.from_head(flow)
+        decision = state_of(flow).decision = self.from_head(flow)
         return decision
 
     def from_head(self, flow: http.HTTPFlow) -> Decision:
@@ -121,7 +117,7 @@ class Decisions:
             if kept and await self._endpoints.has(request, route.response_id):
                 why = "its response is kept here"
             decision = _bridged(replace(decision, address=address), why)
-        _DECIDED[flow] = decision
+        state_of(flow).decision = decision
         return decision
 
     # The reply
@@ -153,7 +149,7 @@ class Decisions:
         if not self.missing_decides(flow, response) or names_something(request, response):
             return False
         self._learn(flow, decision, Speaks.CHAT)
-        _DECIDED[flow] = _bridged(decision, found_out(decision.route))
+        state_of(flow).decision = _bridged(decision, found_out(decision.route))
         return True
 
     def at_missing_chat(self, flow: http.HTTPFlow, response: http.Response) -> None:

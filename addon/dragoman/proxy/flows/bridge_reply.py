@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 from mitmproxy import http
 from mitmproxy.net.http import status_codes
@@ -26,11 +25,12 @@ from ...wire.errors import Refused
 from ...wire.json_codec import Json, NotJson
 from ...wire.sse import Frame, joined
 from ..content_decoding import MAX_REPLY, DecodingError, is_unreadable
+from ..flow_state import state_of
 from ..http_headers import body_of, encoding_of, set_event_stream, set_stream_framing
 from ..observe.monitor import FlowMonitor, name_of
 from ..stored.async_store import AsyncStore
 from .bridge_request import SENT_AGAIN
-from .bridged_turn import BridgedTurn, BridgedTurns
+from .bridged_turn import BridgedTurn
 from .live_stream import LiveStream, ReplyContext
 
 logger = logging.getLogger(__name__)
@@ -52,27 +52,17 @@ _MISSED = frozenset(
 
 
 class BridgeReplies:
-    def __init__(
-        self,
-        monitor: FlowMonitor,
-        store: AsyncStore,
-        bridged: BridgedTurns,
-        *,
-        has_layer: bool,
-    ) -> None:
+    def __init__(self, monitor: FlowMonitor, store: AsyncStore, *, has_layer: bool) -> None:
         """`has_layer`: see `ReplyContext.of`. Only with it a response is kept before its end."""
         self._monitor = monitor
         self._store = store
-        self._bridged = bridged
         self._has_layer = has_layer
 
-    def begin(self, flow: http.HTTPFlow, response: http.Response) -> None:
+    def begin(self, flow: http.HTTPFlow, response: http.Response, bridged: BridgedTurn) -> None:
         """The upstream's headers have come: stream the reply if it can be streamed."""
-        bridged = self._bridged[flow]
         self._monitor.take_stream(flow, response)
         test = bridged.settings.repair
-        bridged = replace(bridged, repair=test is None or test(flow))
-        self._bridged[flow] = bridged
+        bridged.repair = test is None or test(flow)
         if missed := _missed(bridged.record.evidence):
             response.headers[MISSED_HEADER] = missed
         if bridged.turn.stream and 200 <= response.status_code < 300:
@@ -101,27 +91,27 @@ class BridgeReplies:
             logger.exception("%s: the bridge failed", name_of(flow))
             return
         if keeps:
-            self._bridged[flow] = replace(bridged, running=reply)
+            bridged.running = reply
         self._monitor.streams(flow)
         set_event_stream(response)
         set_stream_framing(flow.request, response)
 
     async def keep(self, flow: http.HTTPFlow) -> None:
         """Keep the response that is about to end."""
-        bridged = self._bridged.get(flow)
+        bridged = state_of(flow).turn
         reply = bridged.running if bridged is not None else None
         if bridged is not None and reply is not None and reply.writer.ended:
             await self._keep(flow, bridged, reply, streamed=True)
             # Before the client receives its end, and continues it.
-            self._bridged[flow] = replace(bridged, running=None)
+            bridged.running = None
 
-    async def end(self, flow: http.HTTPFlow, response: http.Response) -> None:
+    async def end(self, flow: http.HTTPFlow, response: http.Response, bridged: BridgedTurn) -> None:
         """The upstream's reply has ended: convert and keep it if it was not streamed."""
         if not response.stream:
-            await self._give_whole(flow, response, self._bridged[flow])
+            await self._give_whole(flow, response, bridged)
         elif not self._has_layer:
             await self.keep(flow)
-        self._bridged.pop(flow, None)
+        state_of(flow).turn = None
 
     async def _give_whole(
         self, flow: http.HTTPFlow, response: http.Response, bridged: BridgedTurn

@@ -26,6 +26,7 @@ from ..body_clues import MAX_ERROR
 from ..content_decoding import DecodingError
 from ..decision import Decision
 from ..error_responses import error_response, errors_for, refusal
+from ..flow_state import running_turns, state_of
 from ..http_headers import body_of, request_body, request_value, set_json
 from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import ClientRequest, FlowRecorder
@@ -34,7 +35,7 @@ from ..response_owner import asker_of
 from ..routes import Route, is_replayed, route_of_client
 from ..run_slices import ClientLeft, in_slices
 from ..stored.async_store import AsyncStore
-from .bridged_turn import BridgedApi, BridgedTurn, BridgedTurns, WholeRequest
+from .bridged_turn import BridgedApi, BridgedTurn, WholeRequest
 from .learned_refusals import LearnedRefusals, adapted
 from .messages_client import MessagesClient
 from .repair_reply import read_request
@@ -49,15 +50,13 @@ _NOT_IN_AN_ADDRESS = re.compile(r"[\x00-\x20\x7f]")
 # the process ends, after the last stream.
 STORE = AsyncStore()
 atexit.register(STORE.close)
-BRIDGED = BridgedTurns()
 REFUSALS = LearnedRefusals()
 
 
 class BridgeRequests:
-    def __init__(self, monitor: FlowMonitor, store: AsyncStore, bridged: BridgedTurns) -> None:
+    def __init__(self, monitor: FlowMonitor, store: AsyncStore) -> None:
         self._monitor = monitor
-        self._bridged = bridged
-        self._responses, self._messages = ResponsesClient(store, bridged), MessagesClient()
+        self._responses, self._messages = ResponsesClient(store), MessagesClient()
 
     def _api(self, route: Route) -> BridgedApi:
         return self._messages if route.of_messages else self._responses
@@ -112,7 +111,7 @@ class BridgeRequests:
         return True
 
     def _begin(self, flow: http.HTTPFlow, bridged: BridgedTurn) -> None:
-        self._bridged[flow], record = bridged, bridged.record
+        state_of(flow).turn, record = bridged, bridged.record
         record.evidence.request_left()
         record.model = bridged.turn.model
         self._monitor.begin(flow, record)
@@ -147,7 +146,7 @@ class BridgeRequests:
             api, errors, context, dialect, settings, record, whole.keeping, asked=asked
         )
         # From here until this turn is listed nothing is awaited.
-        if turn.resumed and self._bridged.resumes(turn.resumed):
+        if turn.resumed and turn.resumed in (each.resumed for each in running_turns()):
             raise Refused("The outputs for this response have been sent, and it runs.", status=409)
         api.to_chat(request, decision.route.base)
         set_json(request, body)
@@ -156,14 +155,15 @@ class BridgeRequests:
 
     # A host that refuses it
 
-    def may_ask_again(self, flow: http.HTTPFlow, response: http.Response) -> bool:
+    @staticmethod
+    def may_ask_again(flow: http.HTTPFlow, response: http.Response, bridged: BridgedTurn) -> bool:
         """Whether the host may take the request of a bridged turn without something in it."""
-        again = response.status_code in REFUSING and len(self._bridged[flow].refusals) < MAX_TIMES
+        again = response.status_code in REFUSING and len(bridged.refusals) < MAX_TIMES
         return again and not is_replayed(flow)
 
-    async def ask_again(self, flow: http.HTTPFlow, response: http.Response) -> None:
+    @staticmethod
+    async def ask_again(flow: http.HTTPFlow, response: http.Response, bridged: BridgedTurn) -> None:
         """Change the request as the refusal says; the flow has no response then."""
-        bridged = self._bridged[flow]
         try:
             said = _said(body_of(response, MAX_ERROR))
             sent = await request_value(await request_body(flow.request))
@@ -179,13 +179,13 @@ class BridgeRequests:
             return
         bridged.record.evidence.note(SENT_AGAIN, changed.how)
         bridged.record.evidence.request_left()
-        self._bridged[flow] = replace(bridged, refusals=(*bridged.refusals, said))
+        bridged.refusals = *bridged.refusals, said
         set_json(flow.request, body)
         flow.response = None
 
-    def answered(self, flow: http.HTTPFlow, response: http.Response) -> None:
+    @staticmethod
+    def answered(response: http.Response, bridged: BridgedTurn) -> None:
         """The headers of a bridged reply have come."""
-        bridged = self._bridged[flow]
         if bridged.refusals and 200 <= response.status_code < 300:
             REFUSALS.learn(bridged.asked, bridged.refusals, time.monotonic())
 

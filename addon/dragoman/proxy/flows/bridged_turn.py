@@ -1,6 +1,6 @@
 """A bridged turn, between its request and its reply, and what differs by the API of its client.
 
-A turn is kept beside the flow, never in it: flows are saved to files and shown to people.
+Which turns run is known by `flow_state`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 
@@ -22,6 +21,7 @@ from ...stored.save_context import SaveContext
 from ...wire.errors import ErrorForm, Refused
 from ...wire.json_codec import NotJson, TooDeep
 from ..content_decoding import DecodingError, UnknownEncodingError
+from ..flow_state import running_turns
 from ..http_headers import encoding_of, request_body, request_value
 from ..observe.recorder import ClientRequest, FlowRecorder
 from ..options import Settings
@@ -78,7 +78,7 @@ class BridgedApi(ABC):
         """The reply of a turn, before anything of it has come."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BridgedTurn:
     """What the reply needs of its request."""
 
@@ -120,20 +120,13 @@ class BridgedTurn:
         return ChatRepair(self.record.tools, policy, self.record.evidence, new_second())
 
 
-class BridgedTurns(WeakKeyDictionary[http.HTTPFlow, BridgedTurn]):
-    """The bridged turns whose reply has not ended."""
-
-    def running(self, asker: bytes, response_id: str) -> ReplyConverter | None:
-        """The reply that is this response; None if it does not run, or has another owner."""
-        for turn in self.values():
-            reply, owner = turn.running, turn.keeping.asker if turn.keeping else b""
-            if reply and owner == asker and reply.response["id"] == response_id:
-                return reply
-        return None
-
-    def resumes(self, resumed: tuple[bytes, str]) -> bool:
-        """Whether one continues this response with outputs of tools."""
-        return any(turn.resumed == resumed for turn in self.values())
+def running_reply(asker: bytes, response_id: str) -> ReplyConverter | None:
+    """The reply that is this response; None if it does not run, or has another owner."""
+    for turn in running_turns():
+        reply, owner = turn.running, turn.keeping.asker if turn.keeping else b""
+        if reply and owner == asker and reply.response["id"] == response_id:
+            return reply
+    return None
 
 
 async def received_body(request: http.Request) -> bytes:

@@ -12,7 +12,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 
@@ -32,6 +31,7 @@ from ...wire.json_codec import Json, NotJson, dumps, string
 from ...wire.request_bounds import TooLarge
 from ..body_clues import MAX_ERROR
 from ..content_decoding import DecodingError
+from ..flow_state import state_of
 from ..http_headers import body_of, request_body, request_value, set_json
 from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import ClientRequest, recorder_of
@@ -48,7 +48,7 @@ _ERROR_START = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class _KeptTurn:
+class KeptTurn:
     """What it takes to keep the reasoning of a reply."""
 
     asker: bytes
@@ -71,10 +71,6 @@ class CureFlow:
     def __init__(self, monitor: FlowMonitor, store: AsyncStore) -> None:
         self._monitor = monitor
         self._store = store
-        self._kept_turns: WeakKeyDictionary[http.HTTPFlow, _KeptTurn] = WeakKeyDictionary()
-        self._tool_names: WeakKeyDictionary[http.HTTPFlow, ToolNames] = WeakKeyDictionary()
-        self._cures: WeakKeyDictionary[http.HTTPFlow, Cure] = WeakKeyDictionary()
-        """Whether the request was changed, for models whose hosts refuse something."""
 
     async def send(
         self, flow: http.HTTPFlow, route: Route, settings: Settings
@@ -128,10 +124,10 @@ class CureFlow:
         cure = cure_messages if of_messages else cure_request
         cured = await in_slices(cure(request, accepting, evidence), flow)
         if cured.tool_names:
-            self._tool_names[flow] = cured.tool_names
+            state_of(flow).tool_names = cured.tool_names
         is_changed = cured.request is not received
         if family.is_strict or (is_changed and not of_messages):
-            self._cures[flow] = "cured" if is_changed else "on"
+            state_of(flow).cure = "cured" if is_changed else "on"
         return cured.request
 
     def _with_renamed_calls(self, flow: http.HTTPFlow, request: Json, evidence: Evidence) -> Json:
@@ -139,7 +135,7 @@ class CureFlow:
         names = ToolNames(family_of(string(request.get("model"))), evidence)
         request, renamed = rename_calls(request, names)
         if renamed:
-            self._tool_names[flow] = names
+            state_of(flow).tool_names = names
             evidence.note("renamed", "call ids", renamed)
         return request
 
@@ -167,7 +163,7 @@ class CureFlow:
             logger.warning("%s: its reasoning is not put back: %s", name_of(flow), error)
         known = [each for each in found if each]
         used = [name for each in known for name in each.names]
-        self._kept_turns[flow] = _KeptTurn(asker, history, used)
+        state_of(flow).kept_turn = KeptTurn(asker, history, used)
         if not known:
             return request
         evidence.note("put back", "remembered reasoning", len(known))
@@ -179,15 +175,12 @@ class CureFlow:
         """Whether the reasoning of the reply is to be kept."""
         response = flow.response
         good = response is not None and 200 <= response.status_code < 300
-        return good and flow in self._kept_turns
-
-    def tool_names(self, flow: http.HTTPFlow) -> ToolNames | None:
-        """The names of the client's tools, and its call ids, where these may have been changed."""
-        return self._tool_names.get(flow)
+        return good and state_of(flow).kept_turn is not None
 
     async def keep(self, flow: http.HTTPFlow, *, last: bool = False) -> None:
         """Keep the turns of a reply that have ended; `last`: the whole reply has."""
-        kept, renamed = self._kept_turns.get(flow), self._tool_names.get(flow)
+        state = state_of(flow)
+        kept, renamed = state.kept_turn, state.tool_names
         if kept is None:
             return
         try:
@@ -222,14 +215,9 @@ class CureFlow:
         if response.status_code == 400 and route_of(flow.request).api in ("chat", "messages"):
             record = recorder_of(flow)
             if record is not None and record.job == "bridge" and family_of(record.model).is_strict:
-                self._cures[flow] = "cured"
-            _advise(flow, response, self._cures.get(flow, "off"))
+                state_of(flow).cure = "cured"
+            _advise(flow, response, state_of(flow).cure)
         await self.keep(flow, last=True)
-        self.forget(flow)
-
-    def forget(self, flow: http.HTTPFlow) -> None:
-        self._tool_names.pop(flow, None)
-        self._kept_turns.pop(flow, None)
 
 
 def _advise(flow: http.HTTPFlow, response: http.Response, cure: Cure) -> None:

@@ -11,7 +11,6 @@ import logging
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 
@@ -30,6 +29,7 @@ from ...wire.sse import is_event_stream
 from ..body_clues import MAX_ERROR
 from ..content_decoding import MAX_REPLY, DecodingError, decoder_for, is_unreadable
 from ..error_responses import unreachable
+from ..flow_state import state_of
 from ..http_headers import (
     EVENT_STREAM,
     body_of,
@@ -69,11 +69,6 @@ class RepairReplies:
         self._monitor = monitor
         self._cure = cure
         self._has_layer = has_layer
-        self._requests: WeakKeyDictionary[http.HTTPFlow, tuple[object, ReadRequest | None]]
-        self._requests = WeakKeyDictionary()
-        """What each request says, until its reply is repaired, with the body it had then: another
-        addon, or the user, may have changed the body since.  None if the request is too large, or
-        could not be read for a fault of ours."""
 
     def is_wanted(self, flow: http.HTTPFlow, settings: Settings) -> bool:
         """Whether the reply to this request, unless bridged, is to be repaired."""
@@ -81,7 +76,7 @@ class RepairReplies:
             route = route_of(flow.request)
             return route.gives_turn and not is_of_anthropic(flow.request, route)
         # The names of tools are put back whatever a filter says of the reply.
-        names = self._cure.tool_names(flow)
+        names = state_of(flow).tool_names
         return (names is not None and names.restores) or settings.repair(flow)
 
     def is_possible(self, flow: http.HTTPFlow, settings: Settings) -> bool:
@@ -125,7 +120,7 @@ class RepairReplies:
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
             request = None
-        self._requests[flow] = flow.request.raw_content, request
+        state_of(flow).request = flow.request.raw_content, request
 
     async def begin(self, flow: http.HTTPFlow, response: http.Response, settings: Settings) -> None:
         """The headers of a reply have come.  It streams, and is repaired meanwhile, or it is
@@ -138,7 +133,7 @@ class RepairReplies:
             if request is None:
                 repairs = False
             elif _streams(flow, response, request):
-                del self._requests[flow]
+                state_of(flow).request = None
                 try:
                     self._stream(flow, response, request, settings, keeps=keeps)
                 except Exception:
@@ -154,7 +149,7 @@ class RepairReplies:
 
     async def _read(self, flow: http.HTTPFlow) -> ReadRequest | None:
         """What the request says; None after a fault, or if it is too large."""
-        body, request = self._requests.get(flow, (None, None))
+        body, request = state_of(flow).request or (None, None)
         if body is None or body is not flow.request.raw_content:
             request = None
             try:
@@ -163,7 +158,7 @@ class RepairReplies:
                 self._monitor.of(flow, "watch").evidence.note("not repaired:", str(error))
             except Exception:
                 logger.exception("%s: repair failed; the reply passes as it comes", name_of(flow))
-            self._requests[flow] = flow.request.raw_content, request
+            state_of(flow).request = flow.request.raw_content, request
         return request
 
     def _stream(
@@ -183,7 +178,7 @@ class RepairReplies:
             logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
             self._pass_on(flow, response)
             return
-        names = self._cure.tool_names(flow)
+        names = state_of(flow).tool_names
         tools = _sent_tools(request, names, record)
         self._monitor.take_stream(flow, response)
         stage = RepairStage()
@@ -215,7 +210,7 @@ class RepairReplies:
 
     def pass_unread(self, flow: http.HTTPFlow, response: http.Response) -> None:
         """Have a reply pass that is too large to be read whole."""
-        self._requests.pop(flow, None)
+        state_of(flow).request = None
         logger.warning("%s: not repaired: the body is too large", name_of(flow))
         record = recorder_of(flow)
         if record is not None:
@@ -225,10 +220,10 @@ class RepairReplies:
     async def whole(self, flow: http.HTTPFlow, response: http.Response, settings: Settings) -> None:
         """Repair a reply that was received whole."""
         request, kind = await self._read(flow), media_type(response)
-        del self._requests[flow]
+        state_of(flow).request = None
         if request is None or not (_is_chat(flow) or kind in _KINDS):
             return
-        record, names = self._monitor.of(flow, "repair"), self._cure.tool_names(flow)
+        record, names = self._monitor.of(flow, "repair"), state_of(flow).tool_names
         tools = _sent_tools(request, names, record)
         policy, evidence = settings.policy, record.evidence
         try:

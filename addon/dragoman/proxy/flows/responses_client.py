@@ -35,17 +35,16 @@ from ..stored.async_store import AsyncStore
 from .bridged_turn import (
     BridgedApi,
     BridgedTurn,
-    BridgedTurns,
     WholeRequest,
     received_body,
     received_value,
+    running_reply,
 )
 
 
 class ResponsesClient(BridgedApi):
-    def __init__(self, store: AsyncStore, bridged: BridgedTurns) -> None:
+    def __init__(self, store: AsyncStore) -> None:
         self._store = store
-        self._bridged = bridged
 
     def dialect(
         self, asked: str, settings: Settings, request: http.Request, evidence: Evidence
@@ -67,7 +66,7 @@ class ResponsesClient(BridgedApi):
         asker = asker_of(request)
         if not route.response_id:
             previous = previous_id(body)
-            if previous and self._bridged.running(asker, previous):
+            if previous and running_reply(asker, previous):
                 raise in_progress(previous, previous=True)
             earlier = await store.earlier(asker, body)
             whole = body

@@ -23,6 +23,7 @@ from ...notes import TurnFacts, printable
 from ...repair.declared_tools import DeclaredTools
 from ...reply.facts import ReplyReader
 from ...wire.chat_end import EARLY
+from ..flow_state import forget
 from ..flows.live_stream import LiveStream, WatchedStream
 from ..routes import is_self_test
 from .recorder import KEY, FlowRecorder, exchange_of, readable, recorder_of
@@ -120,30 +121,33 @@ class FlowMonitor:
     def close(self, flow: http.HTTPFlow) -> None:
         """`flow` has ended, well or not."""
         record = recorder_of(flow)
-        if record is None:
-            return
         try:
-            if record.reply.growth is not None:
-                record.reply.growth.stop()
-            facts = _facts(flow, record)
-            record.model = record.model or facts.model or model_asked(readable(flow.request))
-            status, broken = _status(flow), _broken(flow, facts)
-            record.outcome = outcome_of(facts, record.evidence, status=status, broken=broken)
-            line = self._sign(flow, record, facts)
-            self._log(flow, record, facts, line)
-            self._warn_if_useless(flow, record, facts)
-            record.end(flow)
-            if (exchange := exchange_of(flow)) and not is_self_test(flow.request):
-                host, duration = host_of(flow.request), time.time() - record.began
-                self.stats.add(exchange, facts, host=host, model=record.model, duration=duration)
-            if record.reply.growth is not None:
-                show(flow)
+            if record is not None:
+                self._end(flow, record)
         except Exception:
             logger.exception("%s: what was done could not be shown", name_of(flow))
         finally:
+            forget(flow)
             if flow.response and isinstance(flow.response.stream, LiveStream | WatchedStream):
                 # A flow that is kept need not keep the stages that worked on it.
                 flow.response.stream = True
+
+    def _end(self, flow: http.HTTPFlow, record: FlowRecorder) -> None:
+        if record.reply.growth is not None:
+            record.reply.growth.stop()
+        facts = _facts(flow, record)
+        record.model = record.model or facts.model or model_asked(readable(flow.request))
+        status, broken = _status(flow), _broken(flow, facts)
+        record.outcome = outcome_of(facts, record.evidence, status=status, broken=broken)
+        line = self._sign(flow, record, facts)
+        self._log(flow, record, facts, line)
+        self._warn_if_useless(flow, record, facts)
+        record.end(flow)
+        if (exchange := exchange_of(flow)) and not is_self_test(flow.request):
+            host, duration = host_of(flow.request), time.time() - record.began
+            self.stats.add(exchange, facts, host=host, model=record.model, duration=duration)
+        if record.reply.growth is not None:
+            show(flow)
 
     @staticmethod
     def _sign(flow: http.HTTPFlow, record: FlowRecorder, facts: TurnFacts) -> str:

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from mitmproxy import http
 from mitmproxy.flow import Flow
@@ -25,6 +24,7 @@ from ...repair.declared_tools import DeclaredTools
 from ...reply.facts import TurnReader
 from ...wire.request_bounds import MAX_BODY
 from ..content_decoding import DecodingError
+from ..flow_state import known_state, state_of
 from ..http_headers import decoded
 from .reply_log import Body, ReplyLog
 
@@ -32,8 +32,6 @@ KEY = "dragoman"
 """The record's key in a flow's metadata."""
 VERSION = 1
 """Of what a flow's metadata has of a record; one of another version, or none, is not read."""
-_running: WeakKeyDictionary[Flow, FlowRecorder] = WeakKeyDictionary()
-"""Kept by the module: a script that is loaded anew finds the records of flows that run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ class FlowRecorder:
         self.reply = ReplyLog(keep, self.began)
         self.client_request: ClientRequest | None = None
         """What the client sent, if the upstream is sent something else."""
-        _running[flow] = self
+        state_of(flow).record = self
 
     def begun(self) -> dict[str, Any]:
         """What the flow's metadata has of the record while the flow runs."""
@@ -109,7 +107,7 @@ class FlowRecorder:
 
     def end(self, flow: http.HTTPFlow) -> None:
         """The flow has ended: what is kept becomes part of it."""
-        _running.pop(flow, None)
+        state_of(flow).record = None
         flow.metadata[KEY] = self.kept(flow)
         if (body := self.reply.client.kept) and flow.response is not None:
             # Not `content`, whose setter would change headers that have been sent.
@@ -135,7 +133,8 @@ class FlowRecorder:
 
 def recorder_of(flow: Flow) -> FlowRecorder | None:
     """The record of a flow that still runs."""
-    return _running.get(flow)
+    state = known_state(flow)
+    return state.record if state else None
 
 
 def client_request_of(flow: Flow) -> ClientRequest | None:
