@@ -162,14 +162,16 @@ def accumulate(stream: bytes) -> None:
 
 
 def gist(items: list[Json]) -> list[Json]:
-    """What does not depend on where a stream was cut."""
+    """What does not depend on where a stream was cut; an item that had no text yet when a call was
+    found ends empty."""
     names = ("type", "status", "name", "call_id", "arguments", "encrypted_content", "phase")
     shown = []
     for item in items:
         parts = [*(item.get("content") or []), *(item.get("summary") or [])]
         text = "".join(part.get("text", part.get("refusal")) for part in parts)
         notes = [note for part in parts for note in part.get("annotations") or []]
-        shown.append({"text": text, "notes": notes} | {n: item[n] for n in names if n in item})
+        if text or item["type"] not in ("message", "reasoning") or "encrypted_content" in item:
+            shown.append({"text": text, "notes": notes} | {n: item[n] for n in names if n in item})
     return shown
 
 

@@ -13,7 +13,7 @@ from dragoman.wire.sse import split
 
 from .hosts import OPENAI, SGLANG, VLLM, Host
 from .native_grammar import check_native
-from .test_responses_repair import CALLED, SECTION, cut, repaired, shown, text
+from .test_responses_repair import CALLED, SECTION, cut, repaired, shown, text, worded
 
 Json = dict[str, Any]
 OTHER = CALLED | {"call_id": "call_1"}
@@ -124,9 +124,10 @@ def read(stream: bytes) -> list[Json]:
 
 
 def output_of(stream: bytes) -> list[Json]:
-    """What the last snapshot lists; the calls are those of the events."""
+    """What the last snapshot lists, but for items that had no text yet when a call was found: they
+    end empty.  The calls are those of the events."""
     events = read(stream)
-    output = shown(events[-1]["response"]["output"])
+    output = worded(shown(events[-1]["response"]["output"]))
     done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
     calls = [item for item in shown(done) if item["type"] == "function_call"]
     assert calls == [item for item in output if item["type"] == "function_call"]

@@ -89,6 +89,11 @@ def shown(output: list[Json]) -> list[Json]:
     return items
 
 
+def worded(items: list[Json]) -> list[Json]:
+    """Without those that end empty."""
+    return [item for item in items if item["text"] or item["type"] not in ("message", "reasoning")]
+
+
 def cut(text: str, size: int) -> list[str]:
     return [text[at : at + size] for at in range(0, len(text), size)]
 
@@ -150,7 +155,7 @@ def test_a_leaked_call_becomes_an_item_however_its_text_is_cut(host: Host, size:
 def test_a_stream_with_a_leak_gives_the_same_at_every_cut_of_its_bytes(host: Host) -> None:
     stream = host.stream([("reasoning", cut("Now." + SECTION, 11)), ("text", ["Wait."])])
     whole = repaired(stream)
-    assert told(whole) == [text("Now.", "reasoning"), CALLED, text("Wait.")]
+    assert worded(told(whole)) == [text("Now.", "reasoning"), CALLED, text("Wait.")]
     for pieces in at_cuts(stream):
         assert repaired(stream, pieces=pieces) == whole
 

@@ -14,7 +14,7 @@ from .event_writer import ItemStatus, Writer
 from .host_reader import HOLDERS, HostText
 from .open_part import OpenPart
 from .output_items import StreamedPart
-from .passed_events import without_news
+from .passed_events import SentText, without_news
 
 _OWN = frozenset({"id", "type", "status"})
 """Fields of an item that the writer has set."""
@@ -48,13 +48,13 @@ class NativeWriter(Writer):
         self._output.append(item)
         return len(self._output) - 1
 
-    def resume(self, item: Json, text: HostText, sent: str, annotations: Sequence[Json]) -> None:
+    def resume(self, item: Json, text: HostText, sent: SentText) -> None:
         """The next item is open, in this text, of which so much was sent."""
         part, index = text.part, len(self._output)
         where = {"item_id": item["id"], "output_index": index, part.index: text.place.at}
         opened = self.open_part = OpenPart(item, part, where, self.events)
-        opened.annotations += annotations
-        opened.text.write(sent)
+        opened.annotations += sent.annotations
+        opened.text.write(sent.buffer.getvalue())
 
     def end_sent(self, item: Json) -> None:
         """The next item is open, in no text: it ends."""

@@ -1,4 +1,5 @@
-"""What a client has of a response that passes as its host wrote it: for heartbeats within it.
+"""What a client has of a response that passes as its host wrote it: for the first change, which
+ends what is open, and for heartbeats.
 
 Clients take a comment for silence (Codex counts events), so a heartbeat is an official event
 without news: the latest delta once more, empty, or a snapshot with the items so far.  The events
@@ -7,9 +8,14 @@ after it have the numbers that follow; nothing else in them is changed.
 
 from __future__ import annotations
 
-from ..wire.json_codec import Json, array, dumps
+from dataclasses import dataclass, field
+from io import StringIO
+
+from ..reply.words import CallBegin, Cited, Delta, Other, Part, PartBegin, PartEnd, Text
+from ..wire.json_codec import Json, dumps
 from ..wire.sse import Frame, encode_chunk, encode_event
 from .event_writer import LARGE, WITHOUT_REQUEST
+from .host_reader import HostText
 from .names import DONES
 
 
@@ -18,47 +24,88 @@ def without_news(delta: Json) -> Json:
     return {**delta, "delta": "", **({"logprobs": []} if "logprobs" in delta else {})}
 
 
+@dataclass(slots=True, eq=False)
+class SentText:
+    annotations: list[Json] = field(default_factory=list)
+    buffer: StringIO = field(default_factory=lambda: StringIO(newline=""))
+
+
+@dataclass(slots=True, eq=False)
+class SentItem:
+    """An item that the client has, as far as it has it."""
+
+    value: Json
+    done: bool = False
+    texts: dict[HostText, SentText] = field(default_factory=dict)
+    open: HostText | None = None
+    """The text of these that has not ended."""
+
+    def up_to_now(self) -> Json:
+        lists: dict[str, list[Json]] = {}
+        if self.value.get("type") == "reasoning" and not self.done:
+            lists["summary"] = []
+        for text, sent in sorted(self.texts.items(), key=lambda each: each[0].place):
+            value = text.value | {text.part.text.field: sent.buffer.getvalue()}
+            lists.setdefault(text.place.holder, []).append(value)
+        return {**self.value, **lists}
+
+
 class PassedEvents:
     def __init__(self) -> None:
         self.heartbeats = 0
         """How many were sent."""
+        self.items: dict[int, SentItem] = {}
+        """By the host's output indexes."""
         self._response: Json | None = None
         """The latest snapshot."""
-        self._output: dict[int, Json] = {}
-        """Its items so far, by their output index."""
         self._delta: Json | None = None
         """The latest delta, if nothing has ended since."""
         self._number: int | None = None
         """The latest event's own; None if it had none."""
 
-    def add(self, event: Json, index: int | None) -> None:
-        """An event leaves, about the item with this output index."""
+    def more(self, text: HostText, delta: str) -> bool:
+        """More of a text leaves; returns whether that is known."""
+        item = self.items.get(text.index)
+        sent = item.texts.get(text) if item is not None else None
+        if sent is not None:
+            sent.buffer.write(delta)
+        return sent is not None
+
+    def follow(self, delta: Delta) -> None:
+        """A word leaves."""
+        match delta:
+            case Text(part=part, text=text):
+                host = part.place
+                item = self.items.setdefault(host.index, SentItem({}))
+                item.texts.setdefault(host, SentText()).buffer.write(text)
+                item.open = host
+            case PartBegin(part=part, raw=raw) | CallBegin(part=part, raw=raw):
+                self.items[part.place] = SentItem(raw)
+            case PartEnd(part=part, raw=raw):
+                self.items[part.place] = SentItem(raw, done=True)
+            case Other(part=Part() as part, ends_text=True) if part.place in self.items:
+                self.items[part.place].open = None
+            case Cited(annotations=annotations, part=Part() as part) if part.place in self.items:
+                item = self.items[part.place]
+                if item.open is not None:
+                    item.texts[item.open].annotations += annotations
+            case _:
+                pass
+
+    def sent(self, frame: Frame, event: Json) -> Frame:
+        """The frame of an event as it leaves: as it came, but for its number if heartbeats came
+        before it."""
         number, response = event.get("sequence_number"), event.get("response")
         self._number = number if type(number) is int else None
         if isinstance(event.get("delta"), str):
             self._delta = event
         elif isinstance(response, dict):
             self._response = response
-        elif index is not None and isinstance(item := event.get("item"), dict):
-            self._output[index], self._delta = item, None
-        elif index is not None and isinstance(part := event.get("part"), dict):
-            self._add_part(index, part, event)
-        elif event["type"] in DONES:
+        elif "item" in event or "part" in event or event.get("type") in DONES:
             self._delta = None
-
-    def _add_part(self, index: int, part: Json, event: Json) -> None:
-        holder = "summary" if "summary_index" in event else "content"
-        item, at = self._output.get(index), event.get(f"{holder}_index")
-        self._delta = None
-        if item is not None and type(at) is int:
-            self._output[index] = {**item, holder: [*array(item.get(holder))[:at], part]}
-
-    def renumbered(self, frame: Frame, event: Json) -> Frame:
-        """The frame of an event that follows the heartbeats."""
-        number = event.get("sequence_number")
-        if not self.heartbeats or type(number) is not int:
+        if not self.heartbeats or self._number is None:
             return frame
-        value = {**event, "sequence_number": number + self.heartbeats}
+        value = {**event, "sequence_number": self._number + self.heartbeats}
         sent = encode_chunk(value, frame.other_lines)
         sent.only = frame.only
         return sent
@@ -69,7 +116,7 @@ class PassedEvents:
             return None
         if self._delta is not None:
             return self._next(without_news(self._delta))
-        output = [self._output[index] for index in sorted(self._output)]
+        output = [self.items[index].up_to_now() for index in sorted(self.items)]
         response = {**self._response, "output": output}
         if len(dumps(response)) > LARGE:
             response |= WITHOUT_REQUEST

@@ -10,8 +10,6 @@ the host's fields, too.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from io import StringIO
 from typing import Any, Protocol
 
 from ..notes import Evidence
@@ -57,32 +55,6 @@ class RequestTools(Protocol):
     def names(self) -> ToolLookup[Tool]: ...
 
 
-@dataclass(slots=True, eq=False)
-class _SentText:
-    annotations: list[Json] = field(default_factory=list)
-    buffer: StringIO = field(default_factory=lambda: StringIO(newline=""))
-
-
-@dataclass(slots=True, eq=False)
-class _SentItem:
-    """An item that the client has, as far as it has it."""
-
-    value: Json
-    done: bool = False
-    texts: dict[HostText, _SentText] = field(default_factory=dict)
-    open: HostText | None = None
-    """The text of these that has not ended."""
-
-    def up_to_now(self) -> Json:
-        lists: dict[str, list[Json]] = {}
-        if self.value.get("type") == "reasoning":
-            lists["summary"] = []
-        for text, sent in sorted(self.texts.items(), key=lambda each: each[0].place):
-            value = text.value | {text.part.text.field: sent.buffer.getvalue()}
-            lists.setdefault(text.place.holder, []).append(value)
-        return {**self.value, **lists}
-
-
 class ResponsesWriter(Following):
     """`tools`: those of the request, asked for at the first change.  `now` (seconds) is the time of
     its last event, if that is ours, and is used for ids."""
@@ -104,14 +76,10 @@ class ResponsesWriter(Following):
         """Whether events are written; else only the response."""
         self._writer: NativeWriter | None = None
         self._passed = PassedEvents()
-        self._sent: dict[int, _SentItem] = {}
-        """What the client has, by the host's output indexes."""
         self._copied: dict[int, int] = {}
         """The client's output indexes of the items that are copied."""
         self._begun: dict[int, Json] = {}
         """Items of text of which nothing has been written."""
-        self._bare: tuple[int, Json] | None = None
-        """The item that is open for the client, if no text is open in it."""
         self._leaked_in: set[int] = set()
         self._text_open: tuple[HostText, StreamedPart] | None = None
         """The text for which the open item is written, if that is one of text, and as what."""
@@ -146,77 +114,43 @@ class ResponsesWriter(Following):
     # What the client has
 
     def _continued(self, frame: Frame, part: Part, text: str) -> list[Frame]:
-        if part.kind != "call":
-            host = part.place
-            sent = self._sent.get(host.index)
-            known = sent.texts.get(host) if sent is not None else None
-            if known is None:
-                self._follow(Text(part, text))
-            else:
-                known.buffer.write(text)
-        return [self._passing(frame, self._reader.value, part)]
+        if part.kind != "call" and not self._passed.more(part.place, text):
+            self._follow(Text(part, text))
+        return [self._passed.sent(frame, self._reader.value)]
 
     def _unchanged(self, said: Said) -> list[Frame]:
         super()._unchanged(said)
-        if said.raw is None:
-            return [said.frame]
-        parts = (getattr(slot.delta, "part", None) for slot in said.slots)
-        return [self._passing(said.frame, said.raw, next(filter(None, parts), None))]
-
-    def _passing(self, frame: Frame, event: Json, part: Part | None) -> Frame:
-        """A frame that leaves as it came, but for its number if heartbeats came before it."""
-        index = part.place if part is not None else None
-        self._passed.add(event, index.index if isinstance(index, HostText) else index)
-        return self._passed.renumbered(frame, event)
+        return [said.frame if said.raw is None else self._passed.sent(said.frame, said.raw)]
 
     def _follow(self, delta: Delta) -> None:
-        match delta:
-            case Text(part=part, text=text):
-                host = part.place
-                item = self._sent.setdefault(host.index, _SentItem({}))
-                sent = item.texts.setdefault(host, _SentText())
-                sent.buffer.write(text)
-                item.open = host
-            case PartBegin(part=part, raw=raw) | CallBegin(part=part, raw=raw):
-                self._sent[part.place] = _SentItem(raw)
-            case PartEnd(part=part, raw=raw):
-                self._sent[part.place] = _SentItem(raw, done=True)
-            case Other(part=Part() as part, ends_text=True) if part.place in self._sent:
-                self._sent[part.place].open = None
-            case Cited(annotations=annotations, part=Part() as part) if part.place in self._sent:
-                item = self._sent[part.place]
-                if item.open is not None:
-                    item.texts[item.open].annotations += annotations
-            case _:
-                pass
+        self._passed.follow(delta)
 
     def _take_over(self, said: Said) -> None:
-        """Begin with the items that the client has.  An open text ends, unless its item is the
-        last; an open call of the host's stays open."""
+        """Begin with the items that the client has.  Of these a message or thoughts end, but for
+        the text that came last: it ends when something else begins.  An open call of the host's
+        stays open."""
         response = self._reader.response or {}
         response = {**response, "id": str(response.get("id") or "resp_0")}
         called = self._tools().declared.called
         number = _number(said.raw, self._reader.value) + self._passed.heartbeats
         writer = self._writer = NativeWriter(response, number, self._now, called)
         writer.events.wanted = self.streams
-        last = max(self._sent, default=-1)
+        sent = self._passed.items
+        last = max(sent, default=-1)
         for index in range(last + 1):
-            item = self._sent.get(index)
+            item = sent.get(index)
             if item is None or item.done or item.value.get("type") not in TEXT_ITEMS:
                 self._copied[index] = writer.add_sent(item.value if item else {})
                 continue
             value, text = {"id": f"item_{index}", **item.up_to_now()}, item.open
-            if text is not None:
-                sent = item.texts[text]
-                writer.resume(value, text, sent.buffer.getvalue(), sent.annotations)
-                if index == last:
-                    self._text_open = text, text.part
-                else:
-                    writer.close_item()
-            elif index == last:
-                self._bare = index, value
-            else:
+            if text is None:
                 writer.end_sent(value)
+                continue
+            writer.resume(value, text, item.texts[text])
+            if index == last:
+                self._text_open = text, text.part
+            else:
+                writer.close_item()
 
     # What is said
 
@@ -307,28 +241,18 @@ class ResponsesWriter(Following):
 
     def _begin_text(self, text: HostText, part: StreamedPart, of: Part) -> None:
         index = text.index
-        is_bare = self._bare is not None and self._bare[0] == index
-        if not (is_bare or (self._text_open is not None and self._text_open[0].index == index)):
+        if self._text_open is None or self._text_open[0].index != index:
             self._close()
         begun = self._begun.get(index)
         if begun is not None and begun.get("type") == part.item:
             del self._begun[index]
         else:
             begun = None
-        if is_bare and begun is None and self._bare is not None:
-            (_, item), self._bare = self._bare, None
-            new = text.value | {text.part.text.field: ""}
-            item = {**item, text.place.holder: [*objects(item.get(text.place.holder)), new]}
-            self._native.resume(item, text, "", [])
-        else:
-            notes = [] if index in self._leaked_in else of.begun.get("annotations")
-            self._native.begin_text(part, begun, objects(notes))
+        notes = [] if index in self._leaked_in else of.begun.get("annotations")
+        self._native.begin_text(part, begun, objects(notes))
         self._text_open = text, part
 
     def _close(self) -> None:
-        if self._bare is not None:
-            (_, item), self._bare = self._bare, None
-            self._native.end_sent(item)
         self._native.close_item()
         self._text_open = None
 
