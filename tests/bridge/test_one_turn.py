@@ -220,10 +220,10 @@ def test_log_probabilities_of_reasoning_are_not_the_answers(thought: list[Any]) 
     assert tokens == ["Hi", "!"]
 
 
-def test_log_probabilities_of_what_was_no_tag_after_all_are_kept() -> None:
-    got = run([logged("<th"), logged("e>"), *ended()])
+def test_a_text_that_was_held_has_no_log_probabilities() -> None:
+    got = run([logged("<th"), logged("e>"), logged("Hi"), logged(""), logged("!"), *ended()])
     tokens = [token["token"] for token in got.output[0]["content"][0]["logprobs"]]
-    assert tokens == ["<th", "e>"]
+    assert tokens == ["Hi", "", "!"]
 
 
 def test_a_message_in_place_of_a_delta_is_read() -> None:

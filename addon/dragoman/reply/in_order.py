@@ -121,6 +121,8 @@ class InOrder:
             return
         if part.kind == "text":
             self._logprobs += delta.logprobs
+            if not text:
+                return
             if text.isspace() and (self._waiting or not self._in_text):
                 self.size += PIECE + len(text)
                 self._blank.append(text)

@@ -1,7 +1,8 @@
 """What a chat host says, as one turn: of its choices the one that answers, and thoughts apart from
 the text.
 
-Only the start of the text is held back, until it is known whether it is ``<think>``.
+Only the start of the text is held back, until it is known whether it is ``<think>``.  A text of
+which that changes anything has no log probabilities.
 """
 
 from __future__ import annotations
@@ -27,8 +28,12 @@ from ...wire.json_codec import Json, dumps, quoted
 from .choices import Choices
 from .think_tags import SplitText, ThinkSplitter
 
-_TEXT, _REASONING, _REFUSAL = Part("text"), Part("reasoning"), Part("refusal")
-_PARTS: dict[Kind, Part] = {"text": _TEXT, "reasoning": _REASONING, "refusal": _REFUSAL}
+_TEXT = Part("text")
+_PARTS: dict[Kind, Part] = {
+    "text": _TEXT,
+    "reasoning": Part("reasoning"),
+    "refusal": Part("refusal"),
+}
 """All choices are one turn, and so their texts of a kind are one part."""
 
 
@@ -54,8 +59,6 @@ class OneTurn:
         """Bytes that calls and further choices take, about."""
         self.entries = 0
         """Bytes that log probabilities and annotations take."""
-        self._logprobs: list[Json] = []
-        """Of the text that comes next."""
         self._splitter = ThinkSplitter() if mixes else None
         """None once all content is text."""
         self._moved = False
@@ -73,7 +76,7 @@ class OneTurn:
             self.size += PIECE
         if not choices.takes(kind, part.choice):
             return ()
-        if kind == "text" and self._splitter is None and not self._logprobs:
+        if kind == "text" and self._splitter is None:
             return [Text(_TEXT, text)]
         return self._text(part, text)
 
@@ -115,30 +118,27 @@ class OneTurn:
         if delta.repeats:
             return ()
         takes = bool(text) and self._choices.takes(part.kind, part.choice)
-        if delta.logprobs and self._choices.answers(part.choice):
-            logprobs = token_logprobs(delta.logprobs)
-            self.entries += _size(logprobs)
-            self._logprobs += logprobs
-        return self._text(part, text) if takes else ()
+        found = self._text(part, text) if takes else ()
+        if not delta.logprobs or not self._choices.answers(part.choice):
+            return found
+        logprobs = token_logprobs(delta.logprobs)
+        self.entries += _size(logprobs)
+        if not text:
+            return [Text(_TEXT, "", logprobs)]
+        match found:
+            case [Text(part=kept, text=left)] if kept is _TEXT and left == text:
+                return [Text(_TEXT, text, logprobs)]
+        return found
 
     def _text(self, part: Part, text: str) -> Sequence[Delta]:
         splitter = self._splitter
         if part.kind != "text":
-            found = self.end_content()
-            if part.kind == "reasoning":
-                self._logprobs.clear()
-            return [*found, Text(_PARTS[part.kind], text)]
+            return [*self.end_content(), Text(_PARTS[part.kind], text)]
         if splitter is None:
-            return [self._answer(text)]
+            return [Text(_TEXT, text)]
         whole = part.whole
         pieces = splitter.whole(text, asked_for=self._thinks) if whole else splitter.feed(text)
-        if splitter.thinking or any(kind == "reasoning" for kind, _ in pieces):
-            self._logprobs.clear()
         return self._split(splitter, pieces)
-
-    def _answer(self, text: str) -> Text:
-        logprobs, self._logprobs = self._logprobs, []
-        return Text(_TEXT, text, logprobs)
 
     def _split(self, splitter: ThinkSplitter, pieces: list[SplitText]) -> list[Delta]:
         if splitter.stray:
@@ -149,10 +149,7 @@ class OneTurn:
         if not self._moved and any(kind == "reasoning" for kind, _ in pieces):
             self._evidence.note("moved", "inline <think> to reasoning")
             self._moved = True
-        return [
-            self._answer(text) if kind == "text" else Text(_REASONING, text)
-            for kind, text in pieces
-        ]
+        return [Text(_PARTS[kind], text) for kind, text in pieces]
 
     # Calls
 

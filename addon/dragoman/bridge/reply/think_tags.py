@@ -9,7 +9,6 @@ before it was reasoning, if that was asked for; in a stream it has been sent as 
 
 from __future__ import annotations
 
-import enum
 import re
 from typing import Literal
 
@@ -17,6 +16,7 @@ _OPEN = "<think>"
 _CLOSE = "</think>"
 _CLOSES = (_CLOSE, "</thinking>")
 _TAGS = (_OPEN, "<thinking>", *_CLOSES)
+_AT_START = (_OPEN, *_CLOSES)
 _TAG = re.compile("|".join(_TAGS))
 _STRAY = re.compile(r"(?<!`)</think(?:ing)?>(?=[ \t\r]*(?:\n|\Z))")
 _BLANK_LIMIT = 1000
@@ -25,138 +25,85 @@ _BLANK_LIMIT = 1000
 SplitText = tuple[Literal["text", "reasoning"], str]
 
 
-class _At(enum.Enum):
-    START = enum.auto()
-    THINKING_BLANK = enum.auto()
-    THINKING = enum.auto()
-    TEXT_BLANK = enum.auto()
-    TEXT = enum.auto()
-    TEXT_ALONE = enum.auto()
-    """No tag is looked for any more."""
-
-
 class ThinkSplitter:
-    """Text in, pieces of text and reasoning out."""
+    """Text in, pieces of text and reasoning out: what is held, with what comes, is read anew."""
 
     def __init__(self) -> None:
-        self._at = _At.START
+        self._within: Literal["start", "reasoning", "text"] = "start"
         self._held = ""
+        """Blanks, a tag that may come, or one after which text has not begun."""
         self._before = ""
-        """The character before what is held."""
+        """The character of the text before what is held."""
+        self.passive = False
+        """Whether no tag is looked for any more."""
         self.stray = False
         """Whether a closing tag without an opening one was taken out."""
 
-    @property
-    def passive(self) -> bool:
-        return self._at is _At.TEXT_ALONE
-
-    @property
-    def thinking(self) -> bool:
-        """Whether a tag was found, and no text after the closing one yet."""
-        return self._at in (_At.THINKING, _At.THINKING_BLANK, _At.TEXT_BLANK)
-
     def whole(self, text: str, *, asked_for: bool) -> list[SplitText]:
         """The pieces of a whole text; `asked_for`: reasoning was."""
-        first = _TAG.search(text) if asked_for and self._at is _At.START else None
+        first = _TAG.search(text) if asked_for and self._within == "start" else None
         if first is None or not (stray := _STRAY.match(text, first.start())):
             return self.feed(text)
-        self._at, self.stray = _At.TEXT_ALONE, True
+        self.passive = self.stray = True
         before, after = text[: first.start()].strip(), text[stray.end() :].lstrip()
         pieces: list[SplitText] = [("reasoning", before), ("text", after)]
         return [piece for piece in pieces if piece[1]]
 
     def feed(self, text: str) -> list[SplitText]:
         """The pieces that are certain now."""
-        if self._at is _At.TEXT_ALONE or self._skips(text):
+        if self.passive or (self._within == "text" and not self._held and "<" not in text):
+            self._before = text[-1:] or self._before
             return [("text", text)]
-        self._held += text
-        pieces: list[SplitText] = []
-        while self._held and self._step(pieces):
-            pass
-        return pieces
-
-    def _skips(self, text: str) -> bool:
-        """Take in more text, if no tag can be in it; returns whether none can."""
-        if self._at is not _At.TEXT or self._held or "<" in text:
-            return False
-        self._before = text[-1:] or self._before
-        return True
+        return self._read(self._held + text, ended=False)
 
     def close(self) -> list[SplitText]:
         """What was held, at the end of the content."""
-        at, held = self._at, self._held
-        self._at, self._held = _At.TEXT_ALONE, ""
-        if at is _At.TEXT and self._before != "`" and held.strip(" \t\r") in _CLOSES:
-            self.stray = True
-            held = held[held.index(">") + 1 :]
-        if not held or (at in (_At.THINKING_BLANK, _At.TEXT_BLANK) and not held.strip()):
-            return []
-        return [("reasoning" if at in (_At.THINKING, _At.THINKING_BLANK) else "text", held)]
+        pieces = self._read(self._held, ended=True)
+        self.passive = True
+        return pieces
 
-    def _step(self, pieces: list[SplitText]) -> bool:
-        """Take what is certain from the held text; returns whether to look again."""
-        match self._at:
-            case _At.START:
-                return self._start()
-            case _At.THINKING_BLANK | _At.TEXT_BLANK:
-                self._held = self._held.lstrip()
-                if self._held:
-                    thinking = self._at is _At.THINKING_BLANK
-                    self._at = _At.THINKING if thinking else _At.TEXT_ALONE
-                return True
-            case _At.THINKING:
-                return self._thinking(pieces)
-            case _At.TEXT:
-                self._text(pieces)
-            case _At.TEXT_ALONE:
-                pieces.append(("text", self._held))
-                self._held = ""
-        return False
+    def _read(self, text: str, *, ended: bool) -> list[SplitText]:
+        """The pieces of this text, as far as they are certain; the rest is held."""
+        thought, self._held = "", ""
+        if self._within == "start":
+            bare = text.lstrip()
+            tag = next((each for each in _AT_START if bare.startswith(each)), "")
+            text = bare[len(tag) :].lstrip() if tag else text
+            begins = len(text) <= _BLANK_LIMIT and any(each.startswith(bare) for each in _AT_START)
+            if not ended and (not text if tag else begins):
+                self._held = tag or text
+                return []
+            self._within = "reasoning" if tag == _OPEN else "text"
+            self.passive = self.stray = tag in _CLOSES
+        if self._within == "reasoning":
+            thought, close, text = text.partition(_CLOSE)
+            text = text.lstrip()
+            if not close and not ended:
+                thought, self._held = _cut(thought, _CLOSE)
+            elif close and not text:
+                self._held = close
+            self.passive = bool(text)
+        elif not self.passive:
+            text = self._text(text, ended=ended)
+        pieces: list[SplitText] = [("reasoning", thought), ("text", text)]
+        return [piece for piece in pieces if piece[1]]
 
-    def _start(self) -> bool:
-        text = self._held.lstrip()
-        for tag in (_OPEN, *_CLOSES):
-            if text.startswith(tag):
-                self._at = _At.THINKING_BLANK if tag == _OPEN else _At.TEXT_BLANK
-                self.stray = tag != _OPEN
-                self._held = text[len(tag) :]
-                return True
-        may_begin = any(tag.startswith(text) for tag in (_OPEN, *_CLOSES))
-        if may_begin and len(self._held) <= _BLANK_LIMIT:
-            return False
-        self._at = _At.TEXT
-        return True
-
-    def _thinking(self, pieces: list[SplitText]) -> bool:
-        text, close, rest = self._held.partition(_CLOSE)
-        if not close:
-            end = len(text) - _begun(text, _CLOSE)
-            text, rest = text[:end], text[end:]
-        if text:
-            pieces.append(("reasoning", text))
-        self._held = rest
-        self._at = _At.TEXT_BLANK if close else self._at
-        return bool(close)
-
-    def _text(self, pieces: list[SplitText]) -> None:
-        """Text before the first tag."""
-        text = self._held
+    def _text(self, text: str, *, ended: bool) -> str:
+        """What is certain of a text up to its first tag, or all of it."""
         tag = _TAG.search(text)
         if tag is None:
-            end = len(text) - _begun(text, *_TAGS)
-        elif tag[0] in _CLOSES and _may_end_line(text[tag.end() :]):
-            end = tag.start()
+            if not ended:
+                text, self._held = _cut(text, *_TAGS)
+        elif not ended and tag[0] in _CLOSES and _may_end_line(text[tag.end() :]):
+            text, self._held = text[: tag.start()], text[tag.start() :]
         else:
-            self._at = _At.TEXT_ALONE
+            self.passive = True
             before = text[tag.start() - 1] if tag.start() else self._before
             if before != "`" and _STRAY.match(text, tag.start()):
                 self.stray = True
                 text = text[: tag.start()] + text[tag.end() :]
-            end = len(text)
-        self._held = text[end:]
-        if end:
-            pieces.append(("text", text[:end]))
-            self._before = text[end - 1]
+        self._before = text[-1:] or self._before
+        return text
 
 
 def _may_end_line(text: str) -> bool:
@@ -164,7 +111,9 @@ def _may_end_line(text: str) -> bool:
     return not text.strip(" \t\r") and len(text) <= _BLANK_LIMIT
 
 
-def _begun(text: str, *tags: str) -> int:
-    """How many characters at the end of `text` may begin one of the tags."""
+def _cut(text: str, *tags: str) -> tuple[str, str]:
+    """A text before what may begin one of the tags at its end, and that."""
     at = text.rfind("<")
-    return len(text) - at if at >= 0 and any(tag.startswith(text[at:]) for tag in tags) else 0
+    if at < 0 or not any(tag.startswith(text[at:]) for tag in tags):
+        at = len(text)
+    return text[:at], text[at:]
