@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from dragoman.bridge.reply.pipeline import BridgePipeline
+from dragoman.bridge.reply.bridge_pipeline import BridgePipeline
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.policy import Policy
-from dragoman.reply.pipeline import RepairPipeline
+from dragoman.repair.repair_options import RepairOptions
+from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.responses.dialects import DIALECTS
 from tests.bridge.replying import NOW, new_reply
 from tests.soak.check import compare_bridged, compare_repaired, lost
@@ -27,7 +27,7 @@ BREAKS = 20
 def repair_of(plan: Plan) -> ChatRepair:
     """Both jobs' streams are chat completions."""
     asked = json.loads(replace(plan, job="repair").request)
-    return ChatRepair(DeclaredTools.of_request(asked), Policy(), Evidence(), int(NOW))
+    return ChatRepair(DeclaredTools.of_request(asked), RepairOptions(), Evidence(), int(NOW))
 
 
 def repaired(plan: Plan, data: bytes, *, dies: bool) -> str:

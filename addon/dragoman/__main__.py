@@ -21,7 +21,7 @@ import sys
 import time
 from pathlib import Path
 
-from .bridge.convert_reply import APIS, convert_reply
+from .bridge.convert_recorded import APIS, convert_recorded
 from .notes import Evidence
 from .proxy.command import listed, run_command, script
 from .wire.json_codec import NotJson, loads
@@ -52,7 +52,7 @@ def main() -> int | str:
         return f"{error.filename}: {error.strerror}"
     except NotJson as error:
         return f"{paths.request}: not JSON ({error}); give the body of the request"
-    repaired = convert_reply(reply, request, paths.api, evidence, int(time.time()))
+    repaired = convert_recorded(reply, request, paths.api, evidence, int(time.time()))
     sys.stdout.buffer.write(repaired)
     print("\n".join(evidence.lines()) or "nothing to repair", file=sys.stderr)
     return 0

@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from dragoman.bridge.chat_to_responses import responses_reply
-from dragoman.bridge.model_families import family_of
-from dragoman.bridge.read_reply import turn_reader
+from dragoman.bridge.apis import turn_reader
+from dragoman.bridge.host_requirements import family_of
 from dragoman.bridge.reply.converter import ReplyConverter
-from dragoman.bridge.request_tools import RequestTools
+from dragoman.bridge.responses_reply import responses_reply
+from dragoman.bridge.responses_tools import ResponsesTools
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.proxy.stored.open_store import open_store
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.policy import Policy
-from dragoman.reply.pipeline import RepairPipeline
+from dragoman.repair.repair_options import RepairOptions
+from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.reply.turn_context import TurnContext
 from dragoman.responses.dialects import OPENAI
 from dragoman.responses.repair import ResponsesRepair
@@ -44,7 +44,7 @@ HISTORY, ITEMS = 2_000_000, 500
 
 
 def _repair() -> ChatRepair:
-    return ChatRepair(DeclaredTools.of_request({"tools": TOOLS}), Policy(), Evidence(), 1)
+    return ChatRepair(DeclaredTools.of_request({"tools": TOOLS}), RepairOptions(), Evidence(), 1)
 
 
 def _reply() -> ReplyConverter:
@@ -114,8 +114,8 @@ def native(bench: Bench | None = None) -> Iterator[Row]:
 
 
 def _repairing_native(pieces: Iterable[bytes]) -> None:
-    tools = RequestTools.of_request({"model": "kimi-k2.7"})
-    repair = ResponsesRepair(tools, Policy(), Evidence(), 1)
+    tools = ResponsesTools.of_request({"model": "kimi-k2.7"})
+    repair = ResponsesRepair(tools, RepairOptions(), Evidence(), 1)
     pipeline = RepairPipeline(repair, Evidence())
     for piece in pieces:
         assert pipeline.feed(piece) == piece

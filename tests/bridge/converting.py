@@ -10,7 +10,7 @@ import pytest
 
 from dragoman.bridge.cure.chat_request import cure_request
 from dragoman.bridge.cure.tool_names import ToolNames
-from dragoman.bridge.model_families import Family
+from dragoman.bridge.host_requirements import Family
 from dragoman.bridge.request.conversion import Conversion
 from dragoman.bridge.request.convert import convert_request
 from dragoman.bridge.request.convert_messages import convert_messages

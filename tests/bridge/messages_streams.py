@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.bridge.reply_repair import repair_whole, tools_of
+from dragoman.bridge.apis import repair_whole, tools_of
 from dragoman.notes import Evidence
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.wire.sse import split
 
 Json = dict[str, Any]
@@ -177,4 +177,4 @@ def repaired(
     body: bytes, request: Json = REQUEST, *, evidence: Evidence | None = None, **options: Any
 ) -> bytes:
     tools = tools_of(request, "messages")
-    return repair_whole(body, tools, Policy(**options), evidence or Evidence(), 7)
+    return repair_whole(body, tools, RepairOptions(**options), evidence or Evidence(), 7)

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.bridge.chat_to_messages import messages_reply
+from dragoman.bridge.messages_reply import messages_reply
+from dragoman.bridge.reply.bridge_pipeline import BridgePipeline
 from dragoman.bridge.reply.converter import ReplyConverter
-from dragoman.bridge.reply.pipeline import BridgePipeline
 from dragoman.chat.repair import ChatRepair
 from dragoman.messages.errors import MessagesErrors
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.reply.turn_context import Tool, TurnContext
 from dragoman.wire.sse import Frame, joined
 
@@ -61,7 +61,7 @@ def new_message(evidence: Evidence, turn_: TurnContext | None = None) -> ReplyCo
 
 
 def repair_for(request: Any, evidence: Evidence) -> ChatRepair:
-    return ChatRepair(DeclaredTools.of_request(request), Policy().bridged, evidence, 7)
+    return ChatRepair(DeclaredTools.of_request(request), RepairOptions().bridged, evidence, 7)
 
 
 def run(values: Iterable[Any], *, done: bool = True, turn_: TurnContext | None = None) -> Run:

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.bridge.chat_to_responses import responses_reply
-from dragoman.bridge.read_reply import turn_reader
+from dragoman.bridge.apis import turn_reader
+from dragoman.bridge.reply.bridge_pipeline import BridgePipeline
 from dragoman.bridge.reply.converter import ReplyConverter
-from dragoman.bridge.reply.pipeline import BridgePipeline
 from dragoman.bridge.reply.turn_writer import TurnWriter
+from dragoman.bridge.responses_reply import responses_reply
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.reply.turn_context import Tool, TurnContext

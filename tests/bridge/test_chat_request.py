@@ -13,7 +13,7 @@ from dragoman.bridge.cure import chat_request
 from dragoman.bridge.cure.chat_history import NO_OUTPUT
 from dragoman.bridge.cure.chat_request import cure_request
 from dragoman.bridge.cure.moonshot_schema import TooLarge, moonshot_schema
-from dragoman.bridge.model_families import family_of
+from dragoman.bridge.host_requirements import family_of
 from dragoman.notes import Evidence
 from dragoman.wire.json_codec import dumps, loads
 from dragoman.wire.request_bounds import MAX_VALUES

@@ -10,7 +10,7 @@ import pytest
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.responses.dialects import OPENAI, Dialect
 from dragoman.wire.json_codec import dumps
 
@@ -142,7 +142,7 @@ def test_repair_that_finds_nothing_changes_nothing(name: str, finish: str | None
     for repairs in (False, True):
         evidence = Evidence()
         reply = new_reply(evidence)
-        repair = ChatRepair(DeclaredTools({}), Policy(), evidence, 1) if repairs else None
+        repair = ChatRepair(DeclaredTools({}), RepairOptions(), evidence, 1) if repairs else None
         check(feed_body(reply, dumps(body), repair), OPENAI)
         read.append((reply.response, evidence.lines()))
     assert read[0] == read[1]

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.reply_repair import stage_for, tools_of
+from dragoman.bridge.apis import stage_for, tools_of
 from dragoman.messages.names import PING
 from dragoman.notes import Evidence
-from dragoman.repair.policy import Policy
-from dragoman.reply.pipeline import RepairPipeline
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.reply.repair import MAX_HELD
+from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.wire.sse import Frame, split
 from tests.repair.streams import read as read_chat
 
@@ -49,7 +49,7 @@ Events = list[Json]
 def piecewise(body: bytes, size: int, asked: Json = REQUEST) -> bytes:
     """What leaves of a stream that comes in pieces of this size."""
     evidence = Evidence()
-    stage = stage_for(tools_of(asked, "messages"), Policy(), evidence, 7)
+    stage = stage_for(tools_of(asked, "messages"), RepairOptions(), evidence, 7)
     pipeline = RepairPipeline(stage, evidence)
     sent = [pipeline.feed(body[at : at + size]) for at in range(0, len(body), size)]
     return b"".join([*sent, pipeline.close()])
@@ -306,7 +306,7 @@ def test_a_block_begins_with_its_first_word_after_a_text_that_was_long_in_doubt(
 def test_a_break_in_a_call_leaves_it_open_and_before_it_leaves_the_text() -> None:
     body = stream([("text", pieces("So. " + K2))])
     for end in range(0, len(body), 7):
-        stage = stage_for(tools_of(REQUEST, "messages"), Policy(), Evidence(), 7)
+        stage = stage_for(tools_of(REQUEST, "messages"), RepairOptions(), Evidence(), 7)
         pipeline = RepairPipeline(stage, Evidence())
         out = pipeline.feed(body[:end]) + pipeline.break_off("gone")
         assert pipeline.broken or b"message_stop" in body[:end]
@@ -403,7 +403,7 @@ def test_ids_of_calls_are_new_in_the_conversation() -> None:
 
 
 def test_nothing_waits_but_what_may_be_a_call() -> None:
-    stage = stage_for(tools_of(REQUEST, "messages"), Policy(), Evidence(), 7)
+    stage = stage_for(tools_of(REQUEST, "messages"), RepairOptions(), Evidence(), 7)
     came, left = [], []
     for each in events([("thinking", ["Hm", "."]), ("text", ["\n", "So", " <", "b>", "."]), OTHER]):
         frame = Frame(event(each))
@@ -416,7 +416,7 @@ def test_nothing_waits_but_what_may_be_a_call() -> None:
 
 
 def test_a_heartbeat_is_a_ping_after_the_first_event() -> None:
-    stage = stage_for(tools_of(REQUEST, "messages"), Policy(), Evidence(), 7)
+    stage = stage_for(tools_of(REQUEST, "messages"), RepairOptions(), Evidence(), 7)
     pipeline = RepairPipeline(stage, Evidence())
     assert pipeline.heartbeat() == b""
     first, *rest = [event(each) for each in events([TEXT])]
@@ -427,7 +427,7 @@ def test_a_heartbeat_is_a_ping_after_the_first_event() -> None:
 
 
 def test_a_reply_that_cannot_break_off_ends_with_an_error_of_this_api() -> None:
-    stage = stage_for(tools_of(REQUEST, "messages"), Policy(), Evidence(), 7)
+    stage = stage_for(tools_of(REQUEST, "messages"), RepairOptions(), Evidence(), 7)
     pipeline = RepairPipeline(stage, Evidence(), breaks=False)
     body = stream([("text", [*K2.partition(" -la")])])
     out = pipeline.feed(body[: body.index(b" -la")]) + pipeline.break_off("gone")
@@ -476,7 +476,7 @@ BLOCKS = events([("text", ["Well. "])] * 500)[1:-2]
 @pytest.mark.slow
 @pytest.mark.parametrize("many", [BLOCKS, BLOCKS[1:2] * 1500], ids=["blocks", "one text"])
 def test_what_has_no_end_needs_no_memory(many: list[Json]) -> None:
-    stage = stage_for(tools_of(REQUEST, "messages"), Policy(), Evidence(), 7)
+    stage = stage_for(tools_of(REQUEST, "messages"), RepairOptions(), Evidence(), 7)
     pipeline = RepairPipeline(stage, Evidence())
     data = b"".join(map(event, many))
     for _ in range(3):
@@ -496,13 +496,13 @@ def test_what_has_no_end_needs_no_memory(many: list[Json]) -> None:
 def test_frames_that_say_nothing_wait_up_to_a_limit() -> None:
     blank = [("text", ["\n"] * 2_000)]
     assert repaired(stream(blank)) == stream(blank)
-    stage = stage_for(tools_of(REQUEST, "messages"), Policy(), Evidence(), 7)
+    stage = stage_for(tools_of(REQUEST, "messages"), RepairOptions(), Evidence(), 7)
     starts = [each for each in events([("text", [])] * 200) if each["type"].endswith("block_start")]
     assert sum(len(stage.feed(Frame(event(each)))) for each in starts) > 100
     half = events([("text", ["So. <|tool_calls_section_be"])])
     pings = event({"type": "ping"}) * (2 * MAX_HELD + 10)
     for said in ([], [half[2] | {"delta": {"type": "text_delta", "text": K2}}]):
-        stage = stage_for(tools_of(REQUEST, "messages"), Policy(), Evidence(), 7)
+        stage = stage_for(tools_of(REQUEST, "messages"), RepairOptions(), Evidence(), 7)
         pipeline = RepairPipeline(stage, Evidence())
         came = b"".join(map(event, [*half[:2], *said, half[2]])) + pings
         sent = pipeline.feed(came)

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from dragoman.bridge.apis import declared, repair_whole, tools_of
 from dragoman.bridge.cure.chat_request import cure_request
 from dragoman.bridge.cure.messages_request import as_chat, cure_messages
 from dragoman.bridge.cure.tool_names import ToolNames
-from dragoman.bridge.model_families import family_of
-from dragoman.bridge.reply_repair import declared, repair_whole, tools_of
-from dragoman.messages.request_tools import MessagesTools
+from dragoman.bridge.host_requirements import family_of
+from dragoman.messages.tools import MessagesTools
 from dragoman.notes import Evidence
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.stored.turn_reasoning import History
 from dragoman.wire.json_codec import dumps
 from tests.counting import calls_of
@@ -300,7 +300,7 @@ def test_names_that_moonshot_refuses_are_sent_as_in_chat() -> None:
     leaks = [K2.replace("bash", each) for each in (name, "ls")]
     for block in (("tool_use", (name, ["{}"])), *(("text", [leak]) for leak in leaks)):
         for body in (stream([block]), json.dumps(document([block])).encode()):
-            reply = names.restored(repair_whole(body, tools, Policy(), Evidence(), 7))
+            reply = names.restored(repair_whole(body, tools, RepairOptions(), Evidence(), 7))
             assert b'"name":"ls"' in reply.replace(b": ", b":") and name.encode() not in reply
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.bridge.cure.messages_request import cure_messages
-from dragoman.bridge.model_families import family_of
+from dragoman.bridge.host_requirements import family_of
 from dragoman.notes import Evidence
 from dragoman.wire.json_codec import dumps, loads
 

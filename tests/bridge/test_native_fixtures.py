@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.bridge.reply_repair import stage_for, tools_of
+from dragoman.bridge.apis import stage_for, tools_of
 from dragoman.notes import Evidence
-from dragoman.repair.policy import Policy
-from dragoman.reply.pipeline import RepairPipeline
+from dragoman.repair.repair_options import RepairOptions
+from dragoman.reply.repair_pipeline import RepairPipeline
 from fixtures.regenerate import NOW, native_expected, native_fixtures, request, upstream
 
 from .native_grammar import check_native
@@ -28,7 +28,7 @@ def test_the_result_is_the_expected_one_however_the_bytes_are_cut(folder: Path) 
     assert b"<|" not in expected or folder.name == "native_clean"
     tools = tools_of(request(folder), "responses")
     for size in (1, 13, 500):
-        pipeline = RepairPipeline(stage_for(tools, Policy(), Evidence(), NOW), Evidence())
+        pipeline = RepairPipeline(stage_for(tools, RepairOptions(), Evidence(), NOW), Evidence())
         pieces = [answer[at : at + size] for at in range(0, len(answer), size)]
         assert b"".join([*map(pipeline.feed, pieces), pipeline.close()]) == expected
         assert not pipeline.broken

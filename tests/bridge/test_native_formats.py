@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.reply_repair import repair_whole, tools_of
+from dragoman.bridge.apis import repair_whole, tools_of
 from dragoman.notes import Evidence
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.wire.sse import split
 from fixtures.regenerate import chat_fixtures, request
 from tests.repair.formats import (
@@ -163,7 +163,7 @@ def test_json_alone_is_a_call_if_its_message_is_the_whole_answer(host: Host, tur
         assert calls == ALONE[turn][1]
         assert (out == stream) is (calls == 0)
         whole = json.dumps(host.events(said, model="qwen3")[-1]["response"]).encode()
-        sent = repair_whole(whole, tools_of(asked, "responses"), Policy(), Evidence(), 1)
+        sent = repair_whole(whole, tools_of(asked, "responses"), RepairOptions(), Evidence(), 1)
         calls = [item["type"] for item in json.loads(sent)["output"]].count("function_call")
         assert calls - natives == ALONE[turn][1]
         assert (sent == whole) is (calls == natives)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.notes import Evidence
-from dragoman.reply.pipeline import RepairPipeline
+from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.wire.sse import HEARTBEAT, split
 
 from .hosts import HOSTS, OPENAI, Host, Said

@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.read_reply import turn_reader
-from dragoman.bridge.reply_repair import stage_for, tools_of
+from dragoman.bridge.apis import stage_for, tools_of, turn_reader
 from dragoman.notes import Evidence
-from dragoman.repair.policy import Policy
-from dragoman.reply.pipeline import RepairPipeline
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.reply.repair import MAX_HELD_BYTES, MAX_UNREAD
+from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.responses.host_reader import HostReader
 from dragoman.wire.chat_end import is_half
 from dragoman.wire.sse import Frame, encode_chunk
@@ -140,7 +139,7 @@ def test_a_clean_early_end_passes_no_half_event(api: str) -> None:
         body, asked = messages_streams.stream([("text", ["Hi ", "there."])]), {"messages": []}
     near = {end.start() + step for end in re.finditer(b"\n", body) for step in range(-1, 3)}
     for at in sorted(near.union(range(1, len(body), 9)) & set(range(1, len(body)))):
-        stage = stage_for(tools_of(asked, api), Policy(), Evidence(), 1)
+        stage = stage_for(tools_of(asked, api), RepairOptions(), Evidence(), 1)
         pipeline = RepairPipeline(stage, Evidence(), read=turn_reader())
         sent = pipeline.feed(body[:at]) + pipeline.close()
         whole = body[: body.rfind(b"\n\n", 0, at) + 2] if b"\n\n" in body[:at] else b""

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.reply.pipeline import BridgePipeline
-from dragoman.bridge.reply_repair import repair_whole
-from dragoman.bridge.request_tools import RequestTools
+from dragoman.bridge.apis import repair_whole
+from dragoman.bridge.reply.bridge_pipeline import BridgePipeline
+from dragoman.bridge.responses_tools import ResponsesTools
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.policy import Policy
-from dragoman.reply.pipeline import RepairPipeline
+from dragoman.repair.repair_options import RepairOptions
+from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.responses.dialects import OPENAI
 from dragoman.responses.repair import ResponsesRepair
 from tests.repair.formats.turns import REQUEST
@@ -40,7 +40,7 @@ def expected(arguments: list[str]) -> list[Any]:
 
 
 def chat_repair() -> ChatRepair:
-    return ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
+    return ChatRepair(DeclaredTools.of_request(REQUEST), RepairOptions(), Evidence(), NOW)
 
 
 @pytest.mark.parametrize("name", TURNS)
@@ -90,8 +90,8 @@ def said_of(turn: list[tuple[str, str]], size: int = 7) -> list[tuple[str, list[
 
 def native_repair(evidence: Evidence, tools: list[Json] = TOOLS) -> ResponsesRepair:
     request = {"model": "any", "input": "Do it.", "tools": tools}
-    declared = RequestTools.of_request(request)
-    return ResponsesRepair(declared, Policy(), evidence, NOW)
+    declared = ResponsesTools.of_request(request)
+    return ResponsesRepair(declared, RepairOptions(), evidence, NOW)
 
 
 @pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
@@ -121,8 +121,8 @@ def test_it_is_one_in_a_reply_that_comes_whole(name: str) -> None:
     feed_body(bridged := new_reply(Evidence()), json.dumps(body).encode(), chat_repair())
     assert called(bridged.response["output"]) == expected(meant)
     response = json.dumps(OPENAI_HOST.events(said_of(turn), model="any")[-1]["response"]).encode()
-    tools = RequestTools.of_request({"model": "any", "input": "Do it.", "tools": TOOLS})
-    repaired = json.loads(repair_whole(response, tools, Policy(), Evidence(), NOW))
+    tools = ResponsesTools.of_request({"model": "any", "input": "Do it.", "tools": TOOLS})
+    repaired = json.loads(repair_whole(response, tools, RepairOptions(), Evidence(), NOW))
     assert called(repaired["output"]) == expected(meant)
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.reply.pipeline import BridgePipeline
+from dragoman.bridge.reply.bridge_pipeline import BridgePipeline
 from dragoman.bridge.request.convert import convert_request
-from dragoman.bridge.request_tools import RequestTools
+from dragoman.bridge.responses_tools import ResponsesTools
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.policy import Policy
-from dragoman.reply.pipeline import RepairPipeline
+from dragoman.repair.repair_options import RepairOptions
+from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.reply.turn_context import TurnContext
 from dragoman.responses.dialects import OPENAI
 from dragoman.responses.repair import ResponsesRepair
@@ -77,7 +77,7 @@ def test_a_bridged_call_has_an_id_of_its_own(
     deltas = [native(sent)] + [{"content": k2(sent)}] * repairs
     for delta in deltas:
         turn, tools = converted(asked(*history))
-        repair = ChatRepair(tools, Policy(), Evidence(), NOW) if repairs else None
+        repair = ChatRepair(tools, RepairOptions(), Evidence(), NOW) if repairs else None
         reply = new_reply(Evidence(), OPENAI, turn)
         pipeline = BridgePipeline(reply, repair)
         frames = reply.open() + pipeline.feed(sse([chunk(delta), chunk({}, "stop")]))
@@ -101,8 +101,8 @@ def test_a_leaked_call_of_a_native_reply_has_an_id_of_its_own() -> None:
         (["functions.bash:0"], "functions.bash:1"),
         (["functions.bash:1", "functions.bash:0"], "functions.bash:2"),
     ):
-        tools = RequestTools.of_request(asked(*history))
-        repair = ResponsesRepair(tools, Policy(), Evidence(), NOW)
+        tools = ResponsesTools.of_request(asked(*history))
+        repair = ResponsesRepair(tools, RepairOptions(), Evidence(), NOW)
         pipeline = RepairPipeline(repair, Evidence())
         stream = OPENAI_HOST.stream([("text", [k2("functions.bash:0")])])
         events = check_native(pipeline.feed(stream) + pipeline.close())

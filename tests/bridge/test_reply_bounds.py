@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.chat_to_responses import responses_reply
 from dragoman.bridge.reply import converter as module
 from dragoman.bridge.reply.converter import ReplyConverter
+from dragoman.bridge.responses_reply import responses_reply
 from dragoman.notes import Evidence
 from dragoman.responses.dialects import OPENAI
 from dragoman.wire.json_codec import dumps

@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.bridge.cure.chat_request import cure_request
 from dragoman.bridge.cure.tool_names import ToolNames
-from dragoman.bridge.model_families import family_of
+from dragoman.bridge.host_requirements import family_of
 from dragoman.bridge.request.convert import convert_request
 from dragoman.bridge.request_calls import rename_calls
 from dragoman.notes import Evidence

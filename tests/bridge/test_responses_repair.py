@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.request_tools import RequestTools
+from dragoman.bridge.responses_tools import ResponsesTools
 from dragoman.notes import Evidence
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.repair.scanner import Scanner
 from dragoman.reply.channel import Channel
-from dragoman.reply.pipeline import RepairPipeline
 from dragoman.reply.repair import Repair
+from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.reply.turn import Turn
 from dragoman.responses.host_reader import HostReader
 from dragoman.responses.native_writer import NativeWriter
@@ -57,8 +57,8 @@ DSML = (
 
 
 def stage(request: Json = REQUEST, evidence: Evidence | None = None) -> ResponsesRepair:
-    tools = RequestTools.of_request(request)
-    return ResponsesRepair(tools, Policy(), evidence or Evidence(), 1_700_000_000)
+    tools = ResponsesTools.of_request(request)
+    return ResponsesRepair(tools, RepairOptions(), evidence or Evidence(), 1_700_000_000)
 
 
 def repaired(

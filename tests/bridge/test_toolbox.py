@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.bridge.model_families import family_of
+from dragoman.bridge.host_requirements import family_of
 from dragoman.bridge.request.toolbox import upstream_name
 from dragoman.reply.turn_context import Tool
 

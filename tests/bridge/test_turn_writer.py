@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.reply.pipeline import BridgePipeline
+from dragoman.bridge.reply.bridge_pipeline import BridgePipeline
 from dragoman.chat.repair import ChatRepair
 from dragoman.chat.writer import ChatWriter
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.reply import repair as repairing
 from dragoman.reply.facts import ReplyReader
 from dragoman.responses.dialects import OPENAI
@@ -34,7 +34,7 @@ TOKENS = [{"token": "t", "logprob": -1, "bytes": [116], "top_logprobs": []}]
 
 def pipeline_for(request_: Any) -> BridgePipeline:
     tools = DeclaredTools.of_request(request_)
-    repair = ChatRepair(tools, Policy(), Evidence(), NOW)
+    repair = ChatRepair(tools, RepairOptions(), Evidence(), NOW)
     pipeline = BridgePipeline(new_reply(Evidence()), repair)
     pipeline.reply.open()
     return pipeline

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.read_reply import read_reply
-from dragoman.bridge.reply.pipeline import answer
-from dragoman.bridge.reply_repair import repair_whole, tools_of
+from dragoman.bridge.apis import read_reply, repair_whole, tools_of
+from dragoman.bridge.reply.bridge_pipeline import answer
 from dragoman.notes import Evidence
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.wire import sse
 from dragoman.wire.reply_bounds import MAX_PARTS, MAX_VALUES, TooMany, bounded
 from dragoman.wire.sse import Document, Frame
@@ -106,6 +105,6 @@ def test_a_reply_beyond_a_bound_is_not_repaired(
     value: Any, bound: str, api: str, stream: bool
 ) -> None:
     body, evidence = event(value) if stream else json.dumps(value).encode(), Evidence()
-    assert repair_whole(body, tools_of({}, api), Policy(), evidence, 1) == body
+    assert repair_whole(body, tools_of({}, api), RepairOptions(), evidence, 1) == body
     assert evidence.lines() == [f"not repaired an event or reply of more than {bound}"]
     assert not read_reply(body, keeps=True).turns(last=True)

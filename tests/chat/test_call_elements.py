@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.wire.sse import split
 from tests.repair.formats.turns import REQUEST
 from tests.repair.streams import NOW, chunk, read, repair, repair_whole, sse
@@ -60,7 +60,9 @@ def test_no_leaked_call_has_an_id_of_the_history(name: str) -> None:
     message = {"role": "assistant", "content": text}
     body = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
     tools = DeclaredTools.of_request(request)
-    whole = json.loads(repair_whole(json.dumps(body).encode(), tools, Policy(), Evidence(), NOW))
+    whole = json.loads(
+        repair_whole(json.dumps(body).encode(), tools, RepairOptions(), Evidence(), NOW)
+    )
     assert [call["id"] for call in whole["choices"][0]["message"]["tool_calls"]] == ids
 
 
@@ -88,7 +90,7 @@ def test_no_native_call_has_an_id_of_the_history(
     message = {"role": "assistant", "content": None, "tool_calls": [head]}
     body = json.dumps({"choices": [{"index": 0, "message": message}]}).encode()
     tools = DeclaredTools.of_request(asked(*history))
-    whole = repair_whole(body, tools, Policy(), Evidence(), NOW)
+    whole = repair_whole(body, tools, RepairOptions(), Evidence(), NOW)
     assert (whole == body) == (sent == client)
     (call,) = json.loads(whole)["choices"][0]["message"]["tool_calls"]
     assert call == head | {"id": client}

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.read_reply import read_reply
+from dragoman.bridge.apis import read_reply
 from dragoman.chat.delta import choices, citations, lone_text, token_logprobs
 from dragoman.chat.repair import ChatRepair
 from dragoman.inspect.pages.diff import carried
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.wire.chat_calls import CallDelta, elements, read_delta
 from tests.repair.streams import repair_whole, summarize
 
@@ -47,7 +47,7 @@ def test_choices_without_an_index_are_told_apart_by_repair_and_bridge() -> None:
     other = {"index": 0, "id": "d", "function": FUNCTION | {"arguments": "{}"}}
     value = {"choices": [{"delta": {"tool_calls": [each]}} for each in (call, other)]}
     stream = b"data: %b\n\n" % json.dumps(value).encode()
-    assert repair_whole(stream, DeclaredTools({}), Policy(), Evidence(), 0) == stream
+    assert repair_whole(stream, DeclaredTools({}), RepairOptions(), Evidence(), 0) == stream
     got = run([value, {"choices": [{"index": at, "finish_reason": "tool_calls"} for at in (0, 1)]}])
     assert [item["call_id"] for item in got.output] == ["c", "d"]
 
@@ -69,7 +69,7 @@ def test_a_choice_without_an_index_stays_the_second_wherever_a_reply_is_cut(
         ]
     }
     reply = new_reply(Evidence())
-    repair = ChatRepair(DeclaredTools({}), Policy(), Evidence(), 0) if repairs else None
+    repair = ChatRepair(DeclaredTools({}), RepairOptions(), Evidence(), 0) if repairs else None
     feed_body(reply, json.dumps(value).encode(), repair)
     (item,) = reply.response["output"]
     assert item["content"][0]["text"] == "one"

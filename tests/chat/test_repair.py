@@ -7,7 +7,7 @@ import pytest
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.wire.sse import Frame, FrameSplitter
 from tests.repair.streams import NOW, chunk, read, repair, repair_whole, sse
 from tests.repair.turns import REQUEST
@@ -26,7 +26,7 @@ def test_a_whole_stream_may_end_in_any_way(end: bytes, request_body: object) -> 
     body = sse(deltas, done=False) + b"data: [DONE]" + end
     assert len(body) > LARGE
     tools = DeclaredTools.of_request(request_body)
-    assert repair_whole(body, tools, Policy(), Evidence(), NOW) == body
+    assert repair_whole(body, tools, RepairOptions(), Evidence(), NOW) == body
 
 
 def test_a_last_event_that_is_large_and_has_no_end() -> None:
@@ -36,7 +36,7 @@ def test_a_last_event_that_is_large_and_has_no_end() -> None:
 
 
 def test_an_event_that_came_in_pieces() -> None:
-    stage = ChatRepair(DeclaredTools({}), Policy(), Evidence(), NOW)
+    stage = ChatRepair(DeclaredTools({}), RepairOptions(), Evidence(), NOW)
     splitter = FrameSplitter(max_frame=LARGE)
     huge = b'data: {"a": "' + b"`x" * LARGE
     frames = splitter.feed(huge) + splitter.feed(b'`"}\n\n' + sse([chunk({"content": CALL})]))
@@ -73,7 +73,7 @@ def test_frames_of_several_kinds_are_read_in_their_order() -> None:
         sse([*deltas, chunk({"reasoning": CALL}), chunk({"content": CALL})])
     )
     stage = ChatRepair(
-        DeclaredTools.of_request(REQUEST | {"model": "m"}), Policy(), Evidence(), NOW
+        DeclaredTools.of_request(REQUEST | {"model": "m"}), RepairOptions(), Evidence(), NOW
     )
     frames = [Frame(frame.raw.replace(b'"kimi"', b'"m"')) for frame in frames]
     out = read(b"".join(done.raw for frame in frames for done in stage.feed(frame)))

@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
-from dragoman.bridge.chat_to_responses import responses_reply
+from dragoman.bridge.reply.bridge_pipeline import answer
 from dragoman.bridge.reply.converter import ReplyConverter
-from dragoman.bridge.reply.pipeline import answer
 from dragoman.bridge.request.conversion import Conversion
+from dragoman.bridge.responses_reply import responses_reply
 from dragoman.chat.repair import ChatRepair
 from dragoman.inspect.outcome import headline, outcome_of
 from dragoman.notes import Evidence, TurnFacts
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.reply.turn_context import TurnContext
 from dragoman.responses.dialects import OPENAI, Dialect
 from dragoman.stored.endpoint_bodies import input_items
@@ -162,11 +162,11 @@ def frames_of(pieces: Iterable[bytes], max_frame: int | None = None) -> list[Fra
 
 
 def a_stream_is_repaired(
-    pieces: Iterable[bytes], request: object = TOOLS, policy: Policy | None = None
+    pieces: Iterable[bytes], request: object = TOOLS, options: RepairOptions | None = None
 ) -> list[Frame]:
     """Repair raises nothing, adds nothing that is no JSON, and leaves alone what it may."""
     evidence = Evidence()
-    stage = ChatRepair(DeclaredTools.of_request(request), policy or Policy(), evidence, NOW)
+    stage = ChatRepair(DeclaredTools.of_request(request), options or RepairOptions(), evidence, NOW)
     came = frames_of(pieces)
     left = [out for frame in came for out in stage.feed(frame)] + stage.close()
     if evidence.empty and not any(b"<" in f.raw or b"\\u003" in f.raw for f in came):
@@ -198,7 +198,7 @@ def a_stream_is_bridged(
 def a_whole_reply_is_repaired_and_bridged(body: bytes, dialect: Dialect = OPENAI) -> None:
     """The same for a reply in one piece."""
     evidence = Evidence()
-    repaired = repair_whole(body, DeclaredTools.of_request(TOOLS), Policy(), evidence, NOW)
+    repaired = repair_whole(body, DeclaredTools.of_request(TOOLS), RepairOptions(), evidence, NOW)
     reply = _reply(dialect, None, evidence)
     checked(feed_body(reply, repaired), reply, dialect)
     told(evidence)

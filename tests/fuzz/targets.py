@@ -26,9 +26,9 @@ from dragoman.repair.events import (
     ScanEvent,
     Text,
 )
-from dragoman.repair.formats import ALL
 from dragoman.repair.formats.kimi_k2 import MARKERS
-from dragoman.repair.policy import Policy
+from dragoman.repair.formats.registry import ALL
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.responses.dialects import DIALECTS
 from dragoman.wire.json_codec import NotJson, dumps, loads
 from fixtures.server import FOLDER
@@ -48,7 +48,7 @@ from tests.repair.formats.test_all_formats import PIECES
 from tests.repair.streams import scanner_of
 
 RULES = ("any", "declared", "none")
-POLICIES = (Policy(), Policy(text="field"), Policy(finish="keep"))
+POLICIES = (RepairOptions(), RepairOptions(text="field"), RepairOptions(finish="keep"))
 CALL = re.compile(r"<\|tool_call_begin\|>[^<]{0,200}<\|tool_call_argument_begin\|>")
 ARGUMENTS = "<|tool_call_argument_begin|>"
 THINNED = re.compile(r"(?:think|response|message)\s*<\|sep\|>")

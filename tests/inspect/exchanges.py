@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 
-from dragoman.bridge.chat_to_responses import responses_reply
+from dragoman.bridge.responses_reply import responses_reply
 from dragoman.chat.repair import ChatRepair
 from dragoman.inspect.exchange import Exchange, Job, Step, Timing
 from dragoman.inspect.pages.page import Page
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.responses.dialects import OPENAI, Dialect
 from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import FrameSplitter
@@ -35,7 +35,7 @@ def exchange(
         reply = responses_reply(
             conversion.turn, dialect, evidence, response_id="resp_1", created_at=1, clock=float
         )
-    stage = ChatRepair(DeclaredTools.of_request(chat), Policy(), evidence, 1)
+    stage = ChatRepair(DeclaredTools.of_request(chat), RepairOptions(), evidence, 1)
     out = b"".join(frame.raw for frame in reply.open()) if reply else b""
     splitter = FrameSplitter()
     steps: list[Step] = []

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.bridge.read_reply import read_reply, turn_reader
-from dragoman.bridge.reply_repair import api_of, stage_for, tools_of
+from dragoman.bridge.apis import api_of, read_reply, stage_for, tools_of, turn_reader
 from dragoman.inspect.exchange import Exchange
 from dragoman.inspect.outcome import outcome_of
 from dragoman.inspect.pages.diff import diff_page
@@ -21,8 +20,8 @@ from dragoman.inspect.pages.upstream import upstream_page
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.inspect.parse.values import ParsedCall
 from dragoman.notes import Evidence, ReplyFacts, TurnFacts
-from dragoman.repair.policy import Policy
-from dragoman.reply.pipeline import RepairPipeline
+from dragoman.repair.repair_options import RepairOptions
+from dragoman.reply.repair_pipeline import RepairPipeline
 from tests.bridge.messages_streams import K2, REQUEST, document, event, pieces, repaired, stream
 from tests.bridge.test_messages_repair import ERROR, NATIVE, OTHER, PLACES, SHAPES, leaked
 from tests.live.mitmdump import ROOT
@@ -38,7 +37,7 @@ def shown(page: Page) -> str:
 @pytest.mark.parametrize("size", [7, 1 << 20])
 def test_what_passed_has_the_facts_of_its_bytes(place: str, size: int) -> None:
     body, evidence = stream(leaked(place, K2, 9)), Evidence()
-    stage = stage_for(tools_of(REQUEST, "messages"), Policy(), evidence, 7)
+    stage = stage_for(tools_of(REQUEST, "messages"), RepairOptions(), evidence, 7)
     pipeline = RepairPipeline(stage, evidence, read=turn_reader(keeps=True))
     sent = b"".join(pipeline.feed(body[at : at + size]) for at in range(0, len(body), size))
     sent += pipeline.close()

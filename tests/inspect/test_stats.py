@@ -30,9 +30,9 @@ from dragoman.repair.call_namer import CallNamer
 from dragoman.repair.call_rule import CallRule
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Whole
-from dragoman.repair.formats import ALL
 from dragoman.repair.formats.kimi_k2 import KIMI_K2
 from dragoman.repair.formats.kimi_k2_names import header_of
+from dragoman.repair.formats.registry import ALL
 from dragoman.reply.calls import Calls
 
 TEXT, EMPTY = Outcome("answered", "text"), Outcome("empty", "no answer, no call")

@@ -24,7 +24,7 @@ from dragoman.proxy.flows.live_stream import ReplyContext
 from dragoman.proxy.flows.repair_reply import RepairStream
 from dragoman.proxy.observe.recorder import FlowRecorder
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.responses.dialects import DIALECTS
 from dragoman.wire.sse import FrameSplitter
 from fixtures.server import Reply, Upstream
@@ -254,7 +254,7 @@ def record() -> FlowRecorder:
 
 
 def repair() -> ChatRepair:
-    return ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), 0)
+    return ChatRepair(DeclaredTools.of_request(REQUEST), RepairOptions(), Evidence(), 0)
 
 
 pieces = st.lists(st.integers(0, len(STREAM)), max_size=12).map(

@@ -11,7 +11,7 @@ from threading import Thread
 
 import pytest
 
-from dragoman.bridge.model_families import family_of
+from dragoman.bridge.host_requirements import family_of
 from fixtures.server import Reply, Upstream
 from tests.live.chat import CONTROLS, REQUEST, Chat
 from tests.live.mitmdump import ADDON, Mitmdump, make_confdir

@@ -6,7 +6,7 @@ import json
 
 from mitmproxy.test import tflow
 
-from dragoman.bridge.chat_to_responses import responses_reply
+from dragoman.bridge.responses_reply import responses_reply
 from dragoman.notes import Evidence
 from dragoman.proxy.flows.bridge_reply import BridgeStream
 from dragoman.proxy.flows.live_stream import ReplyContext

@@ -16,7 +16,7 @@ from dragoman.proxy.flows.live_stream import ReplyContext
 from dragoman.proxy.flows.repair_reply import RepairStream, new_second
 from dragoman.proxy.observe.recorder import FlowRecorder
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from tests.repair.streams import chunk, sse
 from tests.repair.turns import REQUEST
 
@@ -26,7 +26,7 @@ def test_an_ended_stream_lets_go_of_the_declared_tools_without_a_collection() ->
     tools = DeclaredTools.of_request(REQUEST)
     known = weakref.ref(tools)
     stream = RepairStream(
-        ChatRepair(tools, Policy(), record.evidence, 1),
+        ChatRepair(tools, RepairOptions(), record.evidence, 1),
         ReplyContext("a flow", record),
         reports_end=True,
     )
@@ -53,7 +53,7 @@ def test_what_is_decoded_after_the_end_of_a_turn_waits_with_it() -> None:
     body = sse(list(map(chunk, deltas)), done=False) + begin, b"data: [DONE]" + end
     record = FlowRecorder(tflow.tflow(resp=True), "repair", keep=1000)
     stream = RepairStream(
-        ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), record.evidence, 1),
+        ChatRepair(DeclaredTools.of_request(REQUEST), RepairOptions(), record.evidence, 1),
         ReplyContext("a flow", record, decoder_for("gzip")),
         reports_end=True,
         keeps=True,

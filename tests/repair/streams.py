@@ -7,15 +7,15 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.bridge.read_reply import read_reply
-from dragoman.bridge.reply_repair import repair_whole as repaired_whole
+from dragoman.bridge.apis import read_reply
+from dragoman.bridge.apis import repair_whole as repaired_whole
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence, ReplyFacts
 from dragoman.repair.call_rule import CallRule
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.formats import ALL
-from dragoman.repair.formats.active import ActiveFormats
-from dragoman.repair.policy import Policy
+from dragoman.repair.formats.marker_search import MarkerSearch
+from dragoman.repair.formats.registry import ALL
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.repair.scanner import Scanner
 from dragoman.wire.sse import Frame, FrameSplitter
 
@@ -38,7 +38,7 @@ def places_to_cut(length: int, name: str) -> range:
     return range(1 + zlib.crc32(name.encode()) % step, length, step)
 
 
-def scanner_of(tools: DeclaredTools, rule: str = "any", formats: ActiveFormats = ALL) -> Scanner:
+def scanner_of(tools: DeclaredTools, rule: str = "any", formats: MarkerSearch = ALL) -> Scanner:
     """A scanner that has the same rule for all formats."""
     return Scanner(tools, lambda _: RULES[rule], formats)
 
@@ -73,14 +73,17 @@ def sse(chunks: list[Any], *, done: bool = True) -> bytes:
 def repair(
     stream: bytes,
     request: object,
-    policy: Policy | None = None,
+    options: RepairOptions | None = None,
     *,
     pieces: list[bytes] | None = None,
     evidence: Evidence | None = None,
 ) -> bytes:
     """The whole way of a stream: split, repaired, joined."""
     stage = ChatRepair(
-        DeclaredTools.of_request(request), policy or Policy(), evidence or Evidence(), now=NOW
+        DeclaredTools.of_request(request),
+        options or RepairOptions(),
+        evidence or Evidence(),
+        now=NOW,
     )
     splitter = FrameSplitter()
     frames: list[Frame] = []
@@ -127,10 +130,10 @@ def _read_choice(result: Read, choice: dict[str, Any]) -> None:
 
 
 def repair_whole(
-    body: bytes, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int
+    body: bytes, tools: DeclaredTools, options: RepairOptions, evidence: Evidence, now: int
 ) -> bytes:
     """A reply that was received whole, repaired at once."""
-    return repaired_whole(body, tools, policy, evidence, now)
+    return repaired_whole(body, tools, options, evidence, now)
 
 
 def summarize(body: bytes) -> ReplyFacts:

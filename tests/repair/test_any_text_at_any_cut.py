@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.bridge.reply_repair import repair_whole
+from dragoman.bridge.apis import repair_whole
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.formats.kimi_k2 import MARKERS
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.reply.repair import MAX_AFTER_OPEN
 from dragoman.wire.json_codec import dumps, loads
 from dragoman.wire.sse import FrameSplitter
@@ -22,7 +22,7 @@ from tests.repair.turns import REQUEST, cut
 
 SB, SE = "<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"
 CB, AB, CE = "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"
-FIELD = Policy(text="field")
+FIELD = RepairOptions(text="field")
 
 words = st.sampled_from(
     [" ", "\n", "x" * 300, "a <b> c", "The answer is 42.", "<|", "<", '{"a": "b"}', "12", '"']
@@ -151,15 +151,15 @@ def test_an_undecided_choice_holds_up_another_for_a_while_only() -> None:
     other = chunk({"content": "x"})
     other["choices"][0]["index"] = 1
     stream = sse([chunk({"content": "a <"}), *[other] * 1000], done=False)
-    stage = ChatRepair(DeclaredTools({}), Policy(), Evidence(), NOW)
+    stage = ChatRepair(DeclaredTools({}), RepairOptions(), Evidence(), NOW)
     sent = [out for frame in FrameSplitter().feed(stream) for out in stage.feed(frame)]
     assert len(sent) >= 1000 - 2 * MAX_AFTER_OPEN
 
 
 def test_details_without_text_are_kept_once() -> None:
     details = [{"type": "reasoning.text", "text": f"a {SB}b{SE} c"}, {"data": "sealed"}]
-    for policy in (Policy(), FIELD):
-        out = repair(sse([chunk({"reasoning_details": details}, "stop")]), REQUEST, policy)
+    for options in (RepairOptions(), FIELD):
+        out = repair(sse([chunk({"reasoning_details": details}, "stop")]), REQUEST, options)
         assert out.count(b"sealed") == 1
 
 

@@ -12,7 +12,7 @@ from dragoman.repair.call_reader import CANDIDATE_LIMIT, HELD_LIMIT
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Text
 from dragoman.repair.formats.marker_set import HEADER_LIMIT
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.repair.text_reader import BLANK_LIMIT
 from dragoman.wire.sse import Frame
 from tests.counting import calls_of
@@ -106,7 +106,7 @@ def test_what_is_known_of_native_calls_has_a_bound(
     fields: dict[str, object],
 ) -> None:
     evidence = Evidence()
-    stage = ChatRepair(DeclaredTools({}), Policy(), evidence, NOW)
+    stage = ChatRepair(DeclaredTools({}), RepairOptions(), evidence, NOW)
     tracemalloc.start()
     try:
         for number in range(5001):
@@ -125,7 +125,7 @@ def test_what_is_known_of_native_calls_has_a_bound(
 
 def test_a_thousand_calls_are_within_it() -> None:
     evidence = Evidence()
-    stage = ChatRepair(DeclaredTools({}), Policy(), evidence, NOW)
+    stage = ChatRepair(DeclaredTools({}), RepairOptions(), evidence, NOW)
     for number in range(1000):
         stage.feed(calling(number))
     assert not evidence.notes
@@ -133,7 +133,7 @@ def test_a_thousand_calls_are_within_it() -> None:
 
 def test_elements_that_say_nothing_count_beside_another() -> None:
     evidence = Evidence()
-    stage = ChatRepair(DeclaredTools({}), Policy(), evidence, NOW)
+    stage = ChatRepair(DeclaredTools({}), RepairOptions(), evidence, NOW)
     for _ in range(6):
         stage.feed(Frame(sse([chunk({"tool_calls": [{}] * 900})], done=False)))
     assert evidence.lines() == ["gave up repair too many calls"]

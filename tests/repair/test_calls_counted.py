@@ -7,13 +7,13 @@ from functools import partial
 
 import pytest
 
-from dragoman.bridge.read_reply import turn_reader
-from dragoman.bridge.reply.pipeline import BridgePipeline
+from dragoman.bridge.apis import turn_reader
+from dragoman.bridge.reply.bridge_pipeline import BridgePipeline
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.policy import Policy
-from dragoman.reply.pipeline import RepairPipeline
+from dragoman.repair.repair_options import RepairOptions
+from dragoman.reply.repair_pipeline import RepairPipeline
 from tests.bridge.replying import new_reply
 from tests.counting import calls_of
 from tests.repair.streams import NOW, chunk, sse
@@ -57,7 +57,7 @@ def _frame(text: str) -> bytes:
 def _feeding(*, bridged: bool) -> Callable[[bytes], object]:
     evidence = Evidence()
     tools = DeclaredTools.of_request({**REQUEST, "model": MODEL})
-    repair = ChatRepair(tools, Policy(), evidence, NOW)
+    repair = ChatRepair(tools, RepairOptions(), evidence, NOW)
     if not bridged:
         return RepairPipeline(repair, evidence, read=turn_reader()).feed
     reply = new_reply(evidence)

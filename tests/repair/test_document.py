@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.wire.json_codec import dumps
 from tests.repair.streams import NOW, chunk, read, repair, repair_whole, sse
 from tests.repair.turns import REQUEST
@@ -29,14 +29,16 @@ def test_a_stream_that_comes_whole_is_repaired_as_it_is_on_its_way() -> None:
     parts = ["word ", LEAK[:30], LEAK[30:], "word ", "x" * 70_000, LEAK, "end"]
     frames = [chunk({"content": part}) for part in parts * 5]
     stream = sse([*frames, chunk({}, "stop")])
-    whole = repair_whole(stream, TOOLS, Policy(), Evidence(), NOW)
+    whole = repair_whole(stream, TOOLS, RepairOptions(), Evidence(), NOW)
     assert whole == repair(stream, REQUEST)
 
 
 def test_what_is_looked_for_in_one_family_only_is_found_in_a_document() -> None:
     said = 'commentary to=functions.bash json{"command":"ls"}'
     tools = DeclaredTools.of_request({**REQUEST, "model": "gpt-oss-20b"})
-    out = json.loads(repair_whole(completion(content=said), tools, Policy(), Evidence(), NOW))
+    out = json.loads(
+        repair_whole(completion(content=said), tools, RepairOptions(), Evidence(), NOW)
+    )
     call = out["choices"][0]["message"]["tool_calls"][0]["function"]
     assert call == {"name": "bash", "arguments": '{"command":"ls"}'}
 
@@ -45,7 +47,7 @@ def test_what_is_looked_for_in_one_family_only_is_found_in_a_document() -> None:
 def test_a_whole_turn_with_calls_ends_for_them(finish: str | None) -> None:
     reply = json.loads(completion(content=LEAK))
     reply["choices"][0]["finish_reason"] = finish
-    out = json.loads(repair_whole(dumps(reply), TOOLS, Policy(), Evidence(), NOW))
+    out = json.loads(repair_whole(dumps(reply), TOOLS, RepairOptions(), Evidence(), NOW))
     assert out["choices"][0]["finish_reason"] == "tool_calls"
     streamed = read(repair(sse([chunk({"content": LEAK}), chunk({}, finish or "stop")]), REQUEST))
     assert streamed.finish == ["tool_calls"]
@@ -67,7 +69,7 @@ def test_content_that_is_a_list_of_parts_is_repaired() -> None:
     ):
         message = {"role": "assistant", "content": said}
         body = dumps({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
-        out = json.loads(repair_whole(body, tools, Policy(), Evidence(), NOW))["choices"][0]
+        out = json.loads(repair_whole(body, tools, RepairOptions(), Evidence(), NOW))["choices"][0]
         assert out["message"]["content"] == left
         assert [call["function"]["name"] for call in out["message"]["tool_calls"]] == ["bash"]
         deltas = [{"content": [each]} for each in said]

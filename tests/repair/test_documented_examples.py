@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.convert_reply import convert_reply
+from dragoman.bridge.convert_recorded import convert_recorded
 from dragoman.notes import Evidence
 from tests.live.mitmdump import ROOT
 from tests.repair.streams import NOW, Read, chunk, read, sse
@@ -24,7 +24,7 @@ def repaired(model: str, text: str, finish: str) -> Read:
     request: Any = {"model": model, "tools": [{"type": "function", "function": FUNCTION}]}
     pieces = [chunk({"content": text[at : at + 5]}, model=model) for at in range(0, len(text), 5)]
     stream = sse([*pieces, chunk({}, finish, model=model)])
-    return read(convert_reply(stream, request, None, Evidence(), NOW))
+    return read(convert_recorded(stream, request, None, Evidence(), NOW))
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.repair.formats import AUTO
+from dragoman.repair.formats.registry import AUTO
 from dragoman.wire.sse import FrameSplitter
 from fixtures import regenerate
 from tests.repair.streams import Read, places_to_cut, read, repair, sse
@@ -75,7 +75,7 @@ def test_no_marker_is_left_but_those_quoted_in_arguments(folder: Path) -> None:
         calls = [call for choice in choices for call in choice.calls]
     if folder.name != "kimi_quoted_markers":
         texts += [call[part] for call in calls for part in ("name", "arguments")]
-    formats = AUTO.active(str(regenerate.request(folder)["model"]))
+    formats = AUTO.looked_for(str(regenerate.request(folder)["model"]))
     assert not any(list(formats.find_all(text)) for text in texts)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.repair.formats.kimi_k2 import MARKERS
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from tests.repair.streams import chunk, read, repair, sse
 from tests.repair.turns import REQUEST, Turn, cut, turns
 
@@ -32,7 +32,7 @@ def test_calls_and_text_are_those_of_the_turn(
 ) -> None:
     pieces = data.draw(cut(turn.written))
     stream = sse(_chunks(pieces, fields, "stop"))
-    out = read(repair(stream, REQUEST, Policy(text=where)))  # type: ignore[arg-type]
+    out = read(repair(stream, REQUEST, RepairOptions(text=where)))  # type: ignore[arg-type]
     assert [(call["name"], call["arguments"]) for call in out.calls] == [
         (call.name, call.arguments) for call in turn.calls
     ]

@@ -10,7 +10,7 @@ from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.formats.tagged_call import MAX_TAGS
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.repair.scan_state import MAX_CALLS, MAX_IN_VAIN
 from dragoman.wire.sse import encode_chunk, split
 from tests.counting import calls_of
@@ -76,7 +76,7 @@ def _texts(what: str, size: int) -> tuple[list[str], str]:
 
 def _repaired(texts: Iterable[str], model: str, evidence: Evidence | None = None) -> bytes:
     tools = DeclaredTools.of_request({**REQUEST, "model": model})
-    repair = ChatRepair(tools, Policy(), evidence or Evidence(), NOW)
+    repair = ChatRepair(tools, RepairOptions(), evidence or Evidence(), NOW)
     stream = sse([chunk({"content": text}, model=model) for text in texts])
     frames = [done for frame in split(stream) for done in repair.feed(frame)]
     return b"".join(frame.raw for frame in frames + repair.close())
@@ -94,7 +94,7 @@ def test_twice_the_choices_in_one_event_cost_little_more(what: str) -> None:
     def repaired(count: int) -> None:
         choices = [{"index": index, "delta": {"content": piece}} for index in range(count)]
         event = encode_chunk({"model": model, "choices": choices})
-        ChatRepair(tools, Policy(), Evidence(), NOW).feed(event)
+        ChatRepair(tools, RepairOptions(), Evidence(), NOW).feed(event)
 
     repaired(1)
     few, many = (calls_of(lambda n=count: repaired(n)) for count in (60, 120))

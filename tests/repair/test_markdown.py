@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.repair.formats import enclosed_json
-from dragoman.repair.formats.active import ActiveFormats
+from dragoman.repair.formats.marker_search import MarkerSearch
 from dragoman.repair.markdown import MAX_FENCE_LINES, MAX_TICKS, MarkdownCode
 from tests.repair.formats.turns import events_of, gist
 
@@ -227,7 +227,7 @@ def test_what_commonmark_quotes_is_not_run(plain: bool, size: int) -> None:
     for _ in range(400):
         text, in_code, real = generated(pick, plain=plain)
         pieces = [text[at : at + size] for at in range(0, len(text), size)]
-        events = events_of(pieces, ActiveFormats((enclosed_json.HERMES,)))
+        events = events_of(pieces, MarkerSearch((enclosed_json.HERMES,)))
         calls = re.findall(r'\{"command": "(\d+)"\}\]', gist(events))
         run = set(map(int, calls))
         assert not run & in_code, text

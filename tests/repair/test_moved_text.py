@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dragoman.bridge.reply_repair import repair_whole
+from dragoman.bridge.apis import repair_whole
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.wire.json_codec import dumps, loads
 from tests.repair.streams import NOW, Read, chunk, read, repair, sse
 from tests.repair.turns import REQUEST, cut
@@ -30,7 +30,7 @@ def whole(text: str, field: str) -> dict[str, object]:
     reply = {"model": "kimi", "choices": [{"message": message, "finish_reason": "stop"}]}
     body = dumps(reply)
     tools = DeclaredTools.of_request(REQUEST)
-    repaired = repair_whole(body, tools, Policy(), Evidence(), NOW)
+    repaired = repair_whole(body, tools, RepairOptions(), Evidence(), NOW)
     return dict(loads(repaired)["choices"][0]["message"])
 
 
@@ -99,9 +99,9 @@ def test_text_before_a_section_without_calls_is_content_if_one_event_has_both(
     said = "".join(pieces)
     said = said if "`" in said or "begins" in said else said.replace(SB, "").replace(SE, "")
     assert (out.content, out.reasoning) == (content, said.replace(content, "") if content else said)
-    for policy in (Policy(text="field"), Policy().bridged):
+    for options in (RepairOptions(text="field"), RepairOptions().bridged):
         sent = sse([*(chunk({field: piece}) for piece in pieces), chunk({}, "stop")])
-        out = read(repair(sent, REQUEST, policy))
+        out = read(repair(sent, REQUEST, options))
         assert (out.content, out.reasoning) == ("", said)
 
 

@@ -13,8 +13,8 @@ from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair import repeated_calls
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.policy import Policy
-from dragoman.reply.pipeline import RepairPipeline
+from dragoman.repair.repair_options import RepairOptions
+from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.wire.sse import Frame
 from tests.counting import calls_of
 from tests.repair.formats.turns import REQUEST
@@ -120,7 +120,9 @@ def test_it_is_one_in_a_reply_that_comes_whole(name: str) -> None:
     message = {"role": "assistant", "content": f"So.{text}", "tool_calls": natives}
     body = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
     tools = DeclaredTools.of_request(REQUEST)
-    out = json.loads(repair_whole(json.dumps(body).encode(), tools, Policy(), Evidence(), NOW))
+    out = json.loads(
+        repair_whole(json.dumps(body).encode(), tools, RepairOptions(), Evidence(), NOW)
+    )
     (choice,) = out["choices"]
     calls = [call["function"]["arguments"] or "{}" for call in choice["message"]["tool_calls"]]
     assert [json.loads(call) for call in sorted(calls)] == [
@@ -179,7 +181,7 @@ def test_mixed_deltas_of_both_kinds_are_known_too() -> None:
 
 def sent_at_once(turn: list[tuple[str, str]], size: int = 7) -> list[bytes]:
     """What leaves with each delta of a turn."""
-    stage = ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
+    stage = ChatRepair(DeclaredTools.of_request(REQUEST), RepairOptions(), Evidence(), NOW)
     pipeline = RepairPipeline(stage, Evidence())
     return [pipeline.feed(sse([chunk(delta)], done=False)) for delta in deltas_of(turn, size)]
 
@@ -224,7 +226,7 @@ def test_half_a_repetition_is_never_handed_over(order: str) -> None:
         assert [call["arguments"] for call in out.calls] == [PUSH]
         assert out.finish == ["length"]
         assert repair(sse([*half, {"error": {"message": "died"}}]), REQUEST).count(b'"name"') == 1
-        stage = ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
+        stage = ChatRepair(DeclaredTools.of_request(REQUEST), RepairOptions(), Evidence(), NOW)
         pipeline = RepairPipeline(stage, Evidence(), reports_end=True)
         sent = pipeline.feed(sse(half, done=False)) + pipeline.break_off("reset")
         assert sent.count(b'"name"') == 1 and pipeline.broken
@@ -232,7 +234,7 @@ def test_half_a_repetition_is_never_handed_over(order: str) -> None:
 
 def test_a_fault_while_a_call_is_held_breaks_the_reply_off() -> None:
     turn = [("leaked", PUSH), ("native", PULL)]
-    stage = ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
+    stage = ChatRepair(DeclaredTools.of_request(REQUEST), RepairOptions(), Evidence(), NOW)
     pipeline = RepairPipeline(stage, Evidence())
     before = [sse([chunk(delta)], done=False) for delta in deltas_of(turn, 4)]
     for piece in before:
@@ -244,7 +246,7 @@ def test_a_fault_while_a_call_is_held_breaks_the_reply_off() -> None:
 def test_a_call_that_ends_is_compared_alone() -> None:
     deltas = [{"content": leaked(PUSH)}] * 40
     deltas += [{"tool_calls": [native(at, '{"a":')]} for at in range(200)]
-    stage = ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
+    stage = ChatRepair(DeclaredTools.of_request(REQUEST), RepairOptions(), Evidence(), NOW)
     frames = [Frame(sse([chunk(delta)], done=False)) for delta in deltas]
     assert sum(len(stage.feed(frame)) > 0 for frame in frames) == 40
     last = {"index": 199, "function": {"arguments": "1}"}}

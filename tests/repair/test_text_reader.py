@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dragoman.repair.call_rule import rules_for
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.formats import AUTO
+from dragoman.repair.formats.registry import AUTO
 from dragoman.repair.scanner import Scanner
 from tests.repair.formats.test_all_formats import CALLS, LS, MEANT, QUOTING, by_lines
 from tests.repair.formats.turns import REQUEST, gist
@@ -58,7 +58,7 @@ MODELS = {
 def read_by(model: str, pieces: list[str]) -> str:
     """What comes of a text of this model, in short."""
     tools = DeclaredTools.of_request(REQUEST | {"model": model})
-    scanner = Scanner(tools, rules_for(tools, ""), AUTO.active(model))
+    scanner = Scanner(tools, rules_for(tools, ""), AUTO.looked_for(model))
     events = [event for piece in pieces for event in scanner.feed(piece)]
     return gist(events + scanner.close()).replace(": ", ":")
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.reply_repair import repair_whole
+from dragoman.bridge.apis import repair_whole
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.wire.json_codec import dumps, loads
 from tests.repair.streams import NOW, chunk, read, repair, sse
 from tests.repair.turns import REQUEST
@@ -67,7 +67,7 @@ def test_a_whole_document_is_left_as_it_came(document: Path, model: str) -> None
     body = dumps({"model": model, "choices": [choice]})
     tools = DeclaredTools.of_request(REQUEST | {"model": model})
     evidence = Evidence()
-    assert repair_whole(body, tools, Policy(), evidence, NOW) == body
+    assert repair_whole(body, tools, RepairOptions(), evidence, NOW) == body
     assert ("left as text" in str(evidence.notes)) == ("<|tool_call" in document.read_text())
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.responses.dialects import DIALECTS
 from dragoman.wire.json_codec import loads
 from tests.fuzz.mutants import (
@@ -135,7 +135,7 @@ chunks = (
     | values
 )
 policies = st.builds(
-    Policy, st.sampled_from(["content", "field"]), st.sampled_from(["tool_calls", "keep"])
+    RepairOptions, st.sampled_from(["content", "field"]), st.sampled_from(["tool_calls", "keep"])
 )
 
 
@@ -147,6 +147,6 @@ policies = st.builds(
     policies,
 )
 def test_any_chunks_with_markers_are_repaired_and_bridged(
-    soup: list[Any], cuts: list[int], request: Any, policy: Policy
+    soup: list[Any], cuts: list[int], request: Any, options: RepairOptions
 ) -> None:
-    a_stream_is_bridged(a_stream_is_repaired(split(encoded(soup), cuts), request, policy))
+    a_stream_is_bridged(a_stream_is_repaired(split(encoded(soup), cuts), request, options))

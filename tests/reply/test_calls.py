@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.wire.chat_calls import CallAssembler, elements, read_delta
 from dragoman.wire.sse import split
 from tests.repair.formats.turns import REQUEST
@@ -156,7 +156,10 @@ def test_calls_of_a_message_keep_the_index_that_they_have_or_have_not(
     choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
     body = json.dumps({"id": "1", "choices": [choice]}).encode()
     evidence = Evidence()
-    assert repair_whole(body, DeclaredTools.of_request(REQUEST), Policy(), evidence, NOW) == body
+    assert (
+        repair_whole(body, DeclaredTools.of_request(REQUEST), RepairOptions(), evidence, NOW)
+        == body
+    )
     assert evidence.empty
 
 
@@ -244,7 +247,9 @@ def test_names_of_whole_replies_are_read_as_well(shape: str) -> None:
     message = {"role": "assistant", "content": None, "tool_calls": [element]}
     body = {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
     tools = DeclaredTools.of_request(REQUEST)
-    out = json.loads(repair_whole(json.dumps(body).encode(), tools, Policy(), Evidence(), NOW))
+    out = json.loads(
+        repair_whole(json.dumps(body).encode(), tools, RepairOptions(), Evidence(), NOW)
+    )
     ((said,),) = [choice["message"]["tool_calls"] for choice in out["choices"]]
     assert (said["function"]["name"], json.loads(said["function"]["arguments"])) == (
         "bash",

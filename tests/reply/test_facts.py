@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.read_reply import read_reply, turn_reader
+from dragoman.bridge.apis import read_reply, turn_reader
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.reply.facts import MAX_FRAMES, TAIL
-from dragoman.reply.pipeline import RepairPipeline
+from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.wire.sse import Frame
 from fixtures.server import FOLDER
 from tests.bridge import messages_streams
@@ -28,7 +28,9 @@ FIXTURES = sorted(
 
 def repairing(request: Any) -> RepairPipeline:
     tools, evidence = DeclaredTools.of_request(request), Evidence()
-    return RepairPipeline(ChatRepair(tools, Policy(), evidence, 1), evidence, read=turn_reader())
+    return RepairPipeline(
+        ChatRepair(tools, RepairOptions(), evidence, 1), evidence, read=turn_reader()
+    )
 
 
 @pytest.mark.parametrize("size", [7, 1 << 20])
@@ -82,7 +84,7 @@ def test_after_a_fault_the_facts_are_not_known_and_the_reply_goes_on(
 
 def test_an_error_of_ours_is_not_the_upstreams() -> None:
     pipeline = RepairPipeline(
-        ChatRepair(DeclaredTools({}), Policy(), Evidence(), 1),
+        ChatRepair(DeclaredTools({}), RepairOptions(), Evidence(), 1),
         Evidence(),
         breaks=False,
         read=turn_reader(),

@@ -10,7 +10,7 @@ import pytest
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import MAX_KINDS, Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.reply import repair as queue
 from dragoman.reply.repair import MAX_HELD_BYTES
 from dragoman.wire.sse import Frame, split
@@ -36,7 +36,7 @@ def evidence() -> Evidence:
 
 @pytest.fixture
 def stage(evidence: Evidence) -> ChatRepair:
-    return ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), evidence, NOW)
+    return ChatRepair(DeclaredTools.of_request(REQUEST), RepairOptions(), evidence, NOW)
 
 
 def test_large_frames_that_wait_are_let_out(stage: ChatRepair, evidence: Evidence) -> None:
@@ -134,7 +134,7 @@ def test_nothing_of_a_call_is_there_wherever_a_reply_breaks(texts: list[str]) ->
     for place in range(len(frames)):
         before = frames[:place]
         for ends_well in (True, False):
-            stage = ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
+            stage = ChatRepair(DeclaredTools.of_request(REQUEST), RepairOptions(), Evidence(), NOW)
             out = [done for each in before for done in stage.feed(each)]
             out += stage.break_off() if ends_well else [*stage.feed(failure), *stage.close()]
             got = read(b"".join(each.raw for each in out if each is not failure))
@@ -145,7 +145,7 @@ def test_no_half_marker_follows_a_call_where_a_reply_breaks() -> None:
     """Some clients would run the call, and ask again all the same."""
     leak = f'{SB}{CB}bash:0{AB}{{"command":"ls"}}{CE}{SE}'
     for end in range(len(leak)):
-        stage = ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
+        stage = ChatRepair(DeclaredTools.of_request(REQUEST), RepairOptions(), Evidence(), NOW)
         out = [*stage.feed(frame({"content": leak[:end]})), *stage.break_off()]
         got = read(b"".join(each.raw for each in out))
         assert got.content == (leak[:end] if end < 3 else "")

@@ -121,8 +121,8 @@ def test_a_full_redis_is_an_error_that_does_not_tell_what_was_put(tmp_path: Path
 
 
 def test_what_a_full_redis_evicts_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    policy = ("--maxmemory", "3mb", "--maxmemory-policy", "volatile-lru")
-    with RedisServer(tmp_path, *policy) as server:
+    options = ("--maxmemory", "3mb", "--maxmemory-policy", "volatile-lru")
+    with RedisServer(tmp_path, *options) as server:
         store = redis_store(server.url)
         store.secret()
         for number in range(200):

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.bridge.model_families import family_of
-from dragoman.bridge.read_reply import read_reply, turn_reader
+from dragoman.bridge.apis import read_reply, turn_reader
+from dragoman.bridge.host_requirements import family_of
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.reply.facts import MAX_TEXT, ReplyReader
-from dragoman.reply.pipeline import RepairPipeline
+from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.stored import turn_reasoning
 from dragoman.stored.store import Store
 from dragoman.stored.turn_reasoning import (
@@ -295,7 +295,9 @@ def keeping() -> RepairPipeline:
     """What repairs a reply whose reasoning is kept."""
     evidence = Evidence()
     return RepairPipeline(
-        ChatRepair(DeclaredTools({}), Policy(), evidence, 1), evidence, read=turn_reader(keeps=True)
+        ChatRepair(DeclaredTools({}), RepairOptions(), evidence, 1),
+        evidence,
+        read=turn_reader(keeps=True),
     )
 
 
@@ -466,7 +468,7 @@ def test_ten_turns_each_begin_with_the_one_before(turns: list[Json], model: str)
             assert thoughts == [f"thought {earlier}" for earlier in range(number)]
             reply = replied(model, number, turn, {"command": turn["command"]})
             tools = DeclaredTools.of_request(request)
-            repaired = repair_whole(reply, tools, Policy(), Evidence(), 1)
+            repaired = repair_whole(reply, tools, RepairOptions(), Evidence(), 1)
             for taken_turn in read_reply(repaired, keeps=True).turns(last=True):
                 names = history.names(taken_turn.call_deltas)
                 text = taken_turn.reasoning

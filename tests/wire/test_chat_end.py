@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from dragoman.wire.chat_end import has_ended, is_done, is_half, is_whole, turn_ended
+from dragoman.wire.chat_end import has_ended, is_done, is_half, turn_ended
 from dragoman.wire.sse import Frame
-from tests.bridge.replying import run
 from tests.repair.streams import chunk, sse
 
 TEXTS = ["[DONE]", "data: [DONE]", "\ndata: [DONE]\n\n", '"finish_reason": "stop"', '"error": {"']
@@ -63,20 +62,3 @@ def test_an_error_of_the_upstream_is_an_end_but_none_of_the_turn(error: str) -> 
 )
 def test_half_an_event(rest: bytes, half: bool) -> None:
     assert is_half(Frame(rest)) is half
-
-
-@pytest.mark.parametrize(
-    ("finish", "whole", "event"),
-    [
-        *((finish, True, "response.completed") for finish in ("stop", "eos", "end_turn", "later")),
-        *((finish, False, "response.incomplete") for finish in ("length", "max_tokens")),
-        *((finish, False, "response.incomplete") for finish in ("content_filter", "sensitive")),
-        *((finish, False, "response.failed") for finish in ("error", "abort", "network_error")),
-    ],
-)
-def test_repair_and_the_bridge_agree_on_what_a_finish_reason_means(
-    finish: str, whole: bool, event: str
-) -> None:
-    assert is_whole(finish) is whole
-    assert run([chunk({"content": "x"}), chunk({}, finish)]).types[-1] == event
-    assert is_whole(None) and is_whole(["length"])

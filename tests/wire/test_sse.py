@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.bridge.read_reply import read_reply
+from dragoman.bridge.apis import read_reply
 from dragoman.wire import sse
 from dragoman.wire.sse import (
     Frame,

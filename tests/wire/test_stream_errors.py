@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.reply.pipeline import answer
+from dragoman.bridge.reply.bridge_pipeline import answer
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.responses.dialects import CODEX, OPENAI
 from dragoman.wire.chat_end import has_ended
 from dragoman.wire.errors import stream_error
@@ -179,6 +179,6 @@ def test_an_error_of_any_shape_ends_a_stream_and_no_finish_is_made_up() -> None:
     begun += b'<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{\\"a\\":"}}]}\n\n'
     for error in (b"event: error\ndata: {}\n\n", b'data: {"detail":"down"}\n\n'):
         evidence = Evidence()
-        out = repair_whole(begun + error, DeclaredTools({}), Policy(), evidence, 0)
+        out = repair_whole(begun + error, DeclaredTools({}), RepairOptions(), evidence, 0)
         assert error in out and b'"finish_reason":"' not in out
         assert has_ended(out)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from ..reply.event_queue import EventQueue
 from ..reply.turn_context import TurnContext
 from ..reply.words import Arguments, CallBegin, Cited, Delta, Kind, Part, Text
-from ..wire.chat_end import TurnEnd
 from ..wire.errors import OPENAI, ErrorForm, ErrorObject, error_json
+from ..wire.finish_reasons import TurnEnd
 from ..wire.json_codec import Json
 from ..wire.sse import DONE, HEARTBEAT, Frame, encode, encode_chunk
 from ..wire.usage import Counts, chat_usage

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from ..responses.names import CALL_OUTPUTS, STREAMED_CALLS
 from ..wire.json_codec import Json, string
-from .call_ids import CallIds
 from .cure.tool_names import ToolNames
-from .model_families import family_of
+from .host_requirements import family_of
 from .request.toolbox import upstream_name
+from .sent_call_ids import CallIds
 
 _OUTPUTS = frozenset(CALL_OUTPUTS[call] for call in STREAMED_CALLS)
 

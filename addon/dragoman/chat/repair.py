@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..notes import Evidence
 from ..repair.call_rule import rules_for
 from ..repair.declared_tools import DeclaredTools
-from ..repair.policy import Policy
+from ..repair.repair_options import RepairOptions
 from ..reply.repair import Repair
 from ..reply.turn import Declared
 from ..reply.words import Said, Slot
@@ -18,16 +18,19 @@ from .writer import ChatWriter
 class ChatRepair(Repair):
     """Repairs one reply.  `now` (seconds) is only used for call ids."""
 
-    def __init__(self, tools: DeclaredTools, policy: Policy, evidence: Evidence, now: int) -> None:
+    _own_writer: ChatWriter
+
+    def __init__(
+        self, tools: DeclaredTools, options: RepairOptions, evidence: Evidence, now: int
+    ) -> None:
         reader = ChatReader(tools.names, evidence)
-        writer = ChatWriter(reader, tools.called, evidence, now, moves=policy.moves)
+        writer = ChatWriter(reader, tools.called, evidence, now, moves=options.moves)
 
         def declared() -> Declared:
-            formats = policy.formats.active(tools.model, reader.model)
+            formats = options.formats.looked_for(tools.model, reader.model)
             return Declared(tools, rules_for(tools, reader.model), formats)
 
-        super().__init__(reader, writer, declared, policy, evidence)
-        self._written = writer
+        super().__init__(reader, writer, declared, options, evidence)
 
     def document(self, body: bytes) -> bytes:
         """A reply that came whole, repaired; as it came if nothing in it needs that."""
@@ -39,5 +42,5 @@ class ChatRepair(Repair):
         said = Said(Frame(b""), value)
         said.slots = [Slot(said, word) for word in self.reader.read(frame)]
         self._read(said)
-        repaired = self._written.document(said)
+        repaired = self._own_writer.document(said)
         return body if repaired is None else dumps(repaired)

@@ -13,8 +13,8 @@ from typing import Literal
 
 from ..notes import Evidence, ReplyFacts, TurnFacts, printable
 from ..reply.facts import UNNAMED
-from ..wire.chat_end import FINISHES
 from ..wire.error_codes import known_code
+from ..wire.finish_reasons import FINISHES
 from .refusals import reason_in, refusal_in
 
 Job = Literal["watch", "repair", "bridge"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..notes import Evidence
 from ..repair.call_rule import rules_for
-from ..repair.policy import Policy
+from ..repair.repair_options import RepairOptions
 from ..reply.repair import Repair
 from ..reply.turn import Declared
 from ..wire.context_overflow import reworded_frame, with_overflow_reworded
@@ -12,7 +12,7 @@ from ..wire.json_codec import dumps
 from ..wire.sse import Document, Frame
 from . import names as api
 from .reader import MessagesReader
-from .request_tools import MessagesTools, known_model
+from .tools import MessagesTools, known_model
 from .writer import MessagesWriter
 
 OVERFLOW_REWORDED = ("said in the words that clients know", "an error of a prompt that is too long")
@@ -22,18 +22,21 @@ OVERFLOW_REWORDED = ("said in the words that clients know", "an error of a promp
 class MessagesRepair(Repair):
     """Repairs one reply.  `now` (seconds) is only used for call ids."""
 
-    def __init__(self, tools: MessagesTools, policy: Policy, evidence: Evidence, now: int) -> None:
+    _own_writer: MessagesWriter
+
+    def __init__(
+        self, tools: MessagesTools, options: RepairOptions, evidence: Evidence, now: int
+    ) -> None:
         declared = tools.declared
         reader = MessagesReader(evidence)
         writer = MessagesWriter(reader, declared.called, evidence, now)
 
         def known() -> Declared:
             model = known_model(reader.model)
-            formats = policy.formats.active(declared.model, model, claude=True)
+            formats = options.formats.looked_for(declared.model, model, claude=True)
             return Declared(declared, rules_for(declared, model), formats)
 
-        super().__init__(reader, writer, known, policy.bridged, evidence)
-        self._written = writer
+        super().__init__(reader, writer, known, options.bridged, evidence)
 
     def feed(self, frame: Frame) -> list[Frame]:
         reworded = reworded_frame(frame)
@@ -56,6 +59,6 @@ class MessagesRepair(Repair):
             blocks.feed(frame.value)
             if frame.value["type"] == api.MESSAGE_DELTA:
                 ends = frame.value["delta"]
-        if not self._written.changed:
+        if not self._own_writer.changed:
             return body
         return dumps({**message, "content": blocks.whole, "stop_reason": ends["stop_reason"]})

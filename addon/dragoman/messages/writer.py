@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any
 
 from ..notes import Evidence
-from ..reply.following import Following
+from ..reply.numbered_writer import NumberedWriter
 from ..reply.words import (
     Arguments,
     CallBegin,
@@ -44,7 +44,7 @@ _STOP_REASONS = {"length": api.CUT, "tool_calls": api.TOOL_USE}
 """For finish reasons that are not the host's."""
 
 
-class MessagesWriter(Following):
+class MessagesWriter(NumberedWriter):
     """`called` are the call ids of the conversation; `now` (seconds) is only used for ids."""
 
     def __init__(

@@ -30,7 +30,7 @@ from .flow_state import state_of
 from .flows import messages_endpoints
 from .flows.bridge_reply import BridgeReplies
 from .flows.bridge_request import STORE, BridgeRequests
-from .flows.bridged_turn import running_reply
+from .flows.client_api import running_reply
 from .flows.cure_flow import CureFlow
 from .flows.live_stream import LiveStream
 from .flows.repair_reply import RepairReplies
@@ -108,7 +108,7 @@ class Dragoman:
             logger.error("%s", error)
             return
         if not self._running:
-            settings.policy.formats.prepare()
+            settings.repair_options.formats.prepare()
         self._decisions.settings = settings
         self._monitor.keep = settings.keep
 

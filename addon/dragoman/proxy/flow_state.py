@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..bridge.cure.tool_names import ToolNames
     from ..inspect.refusals import Cure
     from .decision import Decision
-    from .flows.bridged_turn import BridgedTurn
+    from .flows.client_api import BridgedTurn
     from .flows.cure_flow import KeptTurn
     from .flows.repair_reply import ReadRequest
     from .observe.recorder import FlowRecorder

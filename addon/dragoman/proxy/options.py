@@ -19,8 +19,8 @@ from mitmproxy.addonmanager import Loader
 from mitmproxy.options import Options
 from mitmproxy.utils import human
 
-from ..repair.formats import NAMES, FormatChoice
-from ..repair.policy import Policy
+from ..repair.formats.registry import NAMES, FormatChoice
+from ..repair.repair_options import RepairOptions
 from ..responses.dialects import DIALECTS
 from ..stored.store import Limits
 
@@ -257,7 +257,7 @@ class Settings:
     ``auto``."""
 
     repair: FlowTest | None = None
-    policy: Policy = field(default_factory=Policy)
+    repair_options: RepairOptions = field(default_factory=RepairOptions)
     bridge: FlowTest | None = None
     cure: FlowTest | None = None
     dialect: str = "auto"
@@ -281,6 +281,8 @@ class Settings:
                 read[name.removeprefix("dragoman_")] = option.read(text)
             except _InvalidError as error:
                 raise exceptions.OptionsError(f"{name} is {text!r}{error}.") from None
-        policy = Policy(read.pop("kimi_text"), read.pop("finish_reason"), read.pop("formats"))
+        repair_options = RepairOptions(
+            read.pop("kimi_text"), read.pop("finish_reason"), read.pop("formats")
+        )
         limits = Limits(read.pop("store_days"), read.pop("store_max"))
-        return cls(policy=policy, store_limits=limits, **read)
+        return cls(repair_options=repair_options, store_limits=limits, **read)

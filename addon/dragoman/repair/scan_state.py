@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from .events import LeftAsText, Refusal, ScanEvent, Text, joined
-from .formats.active import ActiveFormats
+from .formats.marker_search import MarkerSearch
 from .formats.protocol import LeakFormat, MarkerMatch
 from .markdown import MarkdownCode
 
@@ -44,7 +44,7 @@ class ReplyCounts:
 class ScanState:
     """The state of one choice."""
 
-    def __init__(self, formats: ActiveFormats, counts: ReplyCounts) -> None:
+    def __init__(self, formats: MarkerSearch, counts: ReplyCounts) -> None:
         self.formats = formats
         """The formats that are looked for."""
         self.counts = counts

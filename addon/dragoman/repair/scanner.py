@@ -26,7 +26,7 @@ from .call_reader import CANDIDATE_LIMIT, HELD_LIMIT, CallReader, Candidate, Out
 from .call_rule import Rules
 from .declared_tools import DeclaredTools
 from .events import Drop, Dropped, LeftAsText, Refusal, ScanEvent
-from .formats.active import ActiveFormats
+from .formats.marker_search import MarkerSearch
 from .formats.protocol import MarkerMatch
 from .scan_state import ReplyCounts, ScanState
 from .text_reader import TextReader
@@ -48,7 +48,7 @@ class Scanner:
         self,
         tools: DeclaredTools,
         rules: Rules,
-        formats: ActiveFormats,
+        formats: MarkerSearch,
         counts: ReplyCounts | None = None,
     ) -> None:
         """`counts`: those of its reply, which may have several texts."""

@@ -20,8 +20,8 @@ from .call_reader import CANDIDATE_LIMIT, Candidate
 from .call_rule import CallRule, Rules
 from .declared_tools import DeclaredTools
 from .events import Drop, Dropped, LeftAsText, Refusal, Text
-from .formats import lone_at_end
 from .formats.protocol import LeakFormat, MarkerMatch
+from .formats.registry import lone_at_end
 from .markdown import AFTER_LIMIT, Quotation
 from .scan_state import MAX_CALLS, ScanState
 

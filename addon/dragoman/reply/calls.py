@@ -26,8 +26,8 @@ from dataclasses import replace
 from ..notes import Evidence
 from ..repair.declared_tools import DeclaredTools
 from ..repair.events import Call
-from ..repair.formats.active import ActiveFormats
 from ..repair.formats.glm import KEY, TABLE, VALUE_END
+from ..repair.formats.marker_search import MarkerSearch
 from ..repair.formats.tagged_call import read_call
 from ..repair.repeated_calls import ComparedCall, RepeatedCalls
 from ..repair.schema import properties
@@ -55,7 +55,7 @@ class Calls:
         self,
         choice: int,
         tools: DeclaredTools,
-        formats: ActiveFormats,
+        formats: MarkerSearch,
         evidence: Evidence,
         compared: Callable[[str], str] = str,
         *,

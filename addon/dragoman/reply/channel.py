@@ -14,7 +14,7 @@ from collections.abc import Callable
 from ..notes import Evidence
 from ..repair.events import Dropped, LeftAsText, ScanEvent, SectionStart
 from ..repair.events import Text as ScannedText
-from ..repair.policy import note_piece
+from ..repair.repair_options import note_piece
 from ..repair.scanner import Scanner
 from .calls import Calls
 from .words import Delta, Kind, Part, Slot, Text

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from ..notes import Evidence
-from ..repair.policy import Policy
+from ..repair.repair_options import RepairOptions
 from ..repair.scan_state import ReplyCounts
 from ..repair.scanner import Scanner
 from ..repair.stage import RepairStage
@@ -66,16 +66,16 @@ class Repair(RepairStage):
         reader: Reader,
         writer: SameApiWriter,
         declared: Callable[[], Declared],
-        policy: Policy,
+        options: RepairOptions,
         evidence: Evidence,
     ) -> None:
         self.reader = reader
-        self._own = writer
+        self._own_writer = writer
         self._writer: Writer = writer
         self._facts: TurnReader | None = None
         self._unrepaired = RepairStage()
         self._declared = declared
-        self._policy = policy
+        self._options = options
         self._evidence = evidence
         self._counts = ReplyCounts()
         self._turns: dict[int, Turn] = {}
@@ -102,16 +102,16 @@ class Repair(RepairStage):
         """Before the first frame: the `writer` of another API writes what leaves, so that no frame
         leaves as it came, and thoughts stay thoughts.  `facts` reads what the upstream says."""
         self._writer, self._facts, self._changed = writer, facts, True
-        self._policy = self._policy.bridged
+        self._options = self._options.bridged
         self._unrepaired = Unrepaired(self.reader, writer, facts)
 
     # The interface of `RepairStage`
 
     def heartbeat(self) -> Frame:
-        return HEARTBEAT if self._gave_up else self._own.heartbeat()
+        return HEARTBEAT if self._gave_up else self._own_writer.heartbeat()
 
     def error(self, message: str) -> Frame:
-        return self._own.error(message)
+        return self._own_writer.error(message)
 
     @property
     def unfinished(self) -> bool:
@@ -291,7 +291,7 @@ class Repair(RepairStage):
 
     def _turn(self, choice: int) -> Turn:
         if choice not in self._turns:
-            made = self.reader, self._declared, self._policy, self._evidence
+            made = self.reader, self._declared, self._options, self._evidence
             self._turns[choice] = Turn(choice, *made, counts=self._counts)
         return self._turns[choice]
 
@@ -350,7 +350,7 @@ class Repair(RepairStage):
                 if changed:
                     out += self._writer.replaced(said.frame, delta.part)
                     continue
-            if self._policy.moves:
+            if self._options.moves:
                 self._move(said)
             sent = self._writer.write(said)
             changed = changed or self._writer.changes(said, sent)

@@ -7,7 +7,7 @@
 | Arguments … of a call  | `Calls` decides                                                         |
 | PartBegin              | other texts end, but for one in doubt that may go on                    |
 | PartEnd of a text      | its text may end: what comes next decides what its last characters are  |
-| Finish                 | all texts end; the reason is the policy's                               |
+| Finish                 | all texts end; the reason is that of the user's options                 |
 
 A choice of a chat reply is one channel, in which a call may begin in the thoughts and end in the
 answer.  In any other API each part of text is one.
@@ -22,11 +22,11 @@ from functools import partial
 from ..notes import Evidence
 from ..repair.call_rule import Rules
 from ..repair.declared_tools import DeclaredTools
-from ..repair.formats.active import ActiveFormats
-from ..repair.policy import Policy
+from ..repair.formats.marker_search import MarkerSearch
+from ..repair.repair_options import RepairOptions
 from ..repair.scan_state import ReplyCounts
 from ..repair.scanner import Scanner
-from ..wire.chat_end import is_whole
+from ..wire.finish_reasons import is_whole
 from .calls import Calls
 from .channel import Channel, End, move
 from .words import (
@@ -51,7 +51,7 @@ class Declared:
 
     tools: DeclaredTools
     rules: Rules
-    formats: ActiveFormats
+    formats: MarkerSearch
     """Those that are looked for."""
     compared: Callable[[str], str] = str
     """The name by which a tool is compared, if that is another."""
@@ -65,7 +65,7 @@ class Turn:
         choice: int,
         reader: Reader,
         declared: Callable[[], Declared],
-        policy: Policy,
+        options: RepairOptions,
         evidence: Evidence,
         *,
         counts: ReplyCounts,
@@ -73,7 +73,7 @@ class Turn:
         self._choice = choice
         self._reader = reader
         self._declared = declared
-        self._policy = policy
+        self._options = options
         self._evidence = evidence
         self._counts = counts
         known = declared()
@@ -130,7 +130,7 @@ class Turn:
         thinks = part.kind == "reasoning" and not self._reader.one_channel
         formats = known.formats.without_alone() if self._follows or thinks else known.formats
         scanner = Scanner(known.tools, known.rules, formats, self._counts)
-        moves = self._policy.moves
+        moves = self._options.moves
         return Channel(scanner, self.calls, self._reader.part_of, self._evidence, moves=moves)
 
     def _begin(self, slot: Slot, part: Part) -> None:
@@ -192,7 +192,7 @@ class Turn:
         self.close(slot, partial(end, whole=whole), whole=whole)
         self.finished = True
         called = self.calls.leaks > 0
-        reason = self._policy.finish_after(delta.reason, called=called, cut=self.cut)
+        reason = self._options.finish_after(delta.reason, called=called, cut=self.cut)
         if reason != delta.reason:
             delta = replace(delta, reason=reason)
         slot.out.append(delta)

@@ -163,7 +163,7 @@ class Other:
 class Finish:
     choice: int
     reason: Any
-    """A reason of `chat_end.FINISHES`, or whatever the host says."""
+    """A reason of `finish_reasons.FINISHES`, or whatever the host says."""
     raw: Any = None
     status: str = ""
     """How people are told, if that is another word."""

@@ -21,9 +21,9 @@ from typing import Literal
 
 from ..reply.turn_context import Tool
 from ..wire.chat_calls import renumbered
-from ..wire.chat_end import IncompleteReason
 from ..wire.error_codes import official_code
 from ..wire.errors import ErrorObject
+from ..wire.finish_reasons import IncompleteReason
 from ..wire.json_codec import Json
 from ..wire.sse import DONE
 from . import output_items as items

@@ -6,35 +6,39 @@ from typing import Protocol
 
 from ..notes import Evidence
 from ..repair.call_rule import rules_for
-from ..repair.policy import Policy
+from ..repair.repair_options import RepairOptions
 from ..reply.repair import Repair
 from ..reply.turn import Declared
 from ..wire.json_codec import Json, dumps
 from ..wire.sse import Document, encode_chunk
 from .names import TERMINALS
 from .reader import ResponsesReader
-from .writer import RequestTools, ResponsesWriter
+from .writer import ResponsesTools, ResponsesWriter
 
 
-class KnownTools(RequestTools, Protocol):
+class KnownTools(ResponsesTools, Protocol):
     """The tools of a request, if that is known."""
 
     @property
     def requested(self) -> bool:
         """Whether there was a request that could be read; else the response repeats it."""
 
-    def repeated_in(self, response: Json) -> RequestTools:
+    def repeated_in(self, response: Json) -> ResponsesTools:
         """Those that a response repeats."""
 
 
 class ResponsesRepair(Repair):
     """Repairs one reply.  `now` (seconds) is the time of its last event, if that is ours."""
 
-    def __init__(self, tools: KnownTools, policy: Policy, evidence: Evidence, now: int) -> None:
-        reader = ResponsesReader(evidence)
-        found: list[RequestTools] = [tools] if tools.requested else []
+    _own_writer: ResponsesWriter
 
-        def asked_for() -> RequestTools:
+    def __init__(
+        self, tools: KnownTools, options: RepairOptions, evidence: Evidence, now: int
+    ) -> None:
+        reader = ResponsesReader(evidence)
+        found: list[ResponsesTools] = [tools] if tools.requested else []
+
+        def asked_for() -> ResponsesTools:
             if not found and reader.response:
                 found.append(tools.repeated_in(reader.response))
             return found[0] if found else tools
@@ -47,12 +51,11 @@ class ResponsesRepair(Repair):
 
         def known() -> Declared:
             declared = asked_for().declared
-            formats = policy.formats.active(declared.model, reader.model)
+            formats = options.formats.looked_for(declared.model, reader.model)
             return Declared(declared, rules_for(declared, reader.model), formats, compared)
 
         writer = ResponsesWriter(reader, asked_for, evidence, now)
-        super().__init__(reader, writer, known, policy.bridged, evidence)
-        self._written = writer
+        super().__init__(reader, writer, known, options.bridged, evidence)
 
     def document(self, body: bytes) -> bytes:
         """It is read as the event that ends its stream."""
@@ -61,6 +64,6 @@ class ResponsesRepair(Repair):
             return body
         kind = f"response.{response.get('status')}"
         event: Json = {"type": kind if kind in TERMINALS else "response.completed"}
-        self._written.streams = False
+        self._own_writer.streams = False
         self.feed(encode_chunk({**event, "response": response}))
-        return dumps(self._written.response) if self._written.changed else body
+        return dumps(self._own_writer.response) if self._own_writer.changed else body

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from ..notes import Evidence
 from ..repair.declared_tools import DeclaredTools, ToolLookup
-from ..reply.following import Following
+from ..reply.numbered_writer import NumberedWriter
 from ..reply.turn_context import Tool
 from ..reply.words import (
     Arguments,
@@ -45,7 +45,7 @@ _MOVED: dict[str, StreamedPart] = {"text": TEXT, "reasoning": SUMMARY}
 """Where a text goes that is of another kind than its item."""
 
 
-class RequestTools(Protocol):
+class ResponsesTools(Protocol):
     """The tools of a request."""
 
     @property
@@ -55,7 +55,7 @@ class RequestTools(Protocol):
     def names(self) -> ToolLookup[Tool]: ...
 
 
-class ResponsesWriter(Following):
+class ResponsesWriter(NumberedWriter):
     """`tools`: those of the request, asked for at the first change.  `now` (seconds) is the time of
     its last event, if that is ours, and is used for ids."""
 
@@ -64,7 +64,7 @@ class ResponsesWriter(Following):
     def __init__(
         self,
         reader: ResponsesReader,
-        tools: Callable[[], RequestTools],
+        tools: Callable[[], ResponsesTools],
         evidence: Evidence,
         now: int,
     ) -> None:

@@ -8,7 +8,6 @@ an event with an ``error``.  That event is sent only where a reply cannot be bro
 from __future__ import annotations
 
 import re
-from typing import Literal
 
 from .errors import error_json, reports_error
 from .json_codec import NotJson, loads
@@ -21,42 +20,6 @@ EARLY = "The upstream's stream ended without a finish reason."
 # JSON escapes the quotes of text; ``[DONE]`` may be in any.
 _TURN_ENDED = re.compile(rb'"finish_reason"\s*:\s*"\w')
 _DONE = re.compile(rb"(?:\A|[\r\n])data:[ \t]*\[DONE\][ \t]*(?:[\r\n]|\Z)")
-
-IncompleteReason = Literal["max_output_tokens", "content_filter"]
-TurnEnd = Literal["completed"] | IncompleteReason
-# TurnEnd reasons of OpenAI and Anthropic, and the other words for them that hosts are known to use.
-# An unknown one is the end of a whole turn, recorded.
-FINISHES: dict[str, TurnEnd | Literal["failed"]] = {
-    "stop": "completed",
-    "tool_calls": "completed",
-    "function_call": "completed",
-    "eos": "completed",
-    "end_turn": "completed",
-    "tool_use": "completed",
-    "stop_sequence": "completed",
-    "length": "max_output_tokens",
-    "max_tokens": "max_output_tokens",
-    "model_length": "max_output_tokens",
-    "model_context_window_exceeded": "max_output_tokens",
-    "content_filter": "content_filter",
-    "sensitive": "content_filter",
-    "refusal": "content_filter",
-    "error": "failed",
-    "abort": "failed",
-    "network_error": "failed",
-    "insufficient_system_resource": "failed",
-}
-
-
-def meaning(finish: object) -> str:
-    """What a finish reason means, by `FINISHES`; an unknown one ends a whole turn."""
-    return FINISHES.get(finish, "completed") if isinstance(finish, str) else "completed"
-
-
-def is_whole(finish: object) -> bool:
-    """Whether a turn with this finish reason was complete: not cut by a limit, not failed."""
-    return meaning(finish) == "completed"
-
 
 # Of each of these, `sent` is the end of what the client has received.
 

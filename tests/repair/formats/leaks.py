@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Call, Dropped, ScanEvent, Text
-from dragoman.repair.formats.active import ActiveFormats
+from dragoman.repair.formats.marker_search import MarkerSearch
 from dragoman.repair.formats.protocol import LeakFormat
 from tests.repair.formats.turns import cuts_of, events_of, repaired
 from tests.repair.streams import Read
@@ -53,9 +53,9 @@ def scan(leak: LeakFormat, pieces: list[str], rule: str = "declared") -> list[Sc
 
 
 @cache
-def _active(leak: LeakFormat) -> ActiveFormats:
+def _active(leak: LeakFormat) -> MarkerSearch:
     """What finds the format's markers, which takes long to make."""
-    return ActiveFormats([leak])
+    return MarkerSearch([leak])
 
 
 def at_any_cut(leak: LeakFormat, text: str, rule: str = "declared") -> str:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.repair.events import Call, LeftAsText, Refusal, ScanEvent
-from dragoman.repair.formats import AUTO, NAMES
+from dragoman.repair.formats.registry import AUTO, NAMES
 from tests.repair.formats.turns import DECLARED, gist, scanned, streamed
 from tests.repair.streams import scanner_of
 from tests.repair.turns import cut
@@ -16,7 +16,7 @@ MEANT = '[bash {"command":"ls"}]'
 LS = '{"command":"ls"}'
 INVOKE = '<invoke name="bash"><parameter name="command">ls</parameter></invoke>'
 # Cut where a marker of the format ends: the soup takes the pieces apart.
-ALL = AUTO.active("", claude=True)
+ALL = AUTO.looked_for("", claude=True)
 CALLS = {
     "kimi_k2": f"<|tool_calls_section_begin|>¦<|tool_call_begin|>functions.bash:0"
     f"<|tool_call_argument_begin|>¦{LS}¦<|tool_call_end|>¦<|tool_calls_section_end|>",

@@ -11,9 +11,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from dragoman.repair.events import Call, LeftAsText
-from dragoman.repair.formats import ALL, FormatChoice
-from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.formats.bracketed_values import MAX_TOKENS
+from dragoman.repair.formats.marker_search import MarkerSearch
+from dragoman.repair.formats.registry import ALL, FormatChoice
 from tests.repair.formats.turns import (
     DECLARED,
     Turn,
@@ -32,10 +32,10 @@ OBJECT = f'{{"name": "bash", "arguments": {LS}}}'
 FILE = "mcp__files__read-file"
 
 
-def formats(names: str) -> ActiveFormats:
+def formats(names: str) -> MarkerSearch:
     choice = FormatChoice.of(names)
     assert choice is not None
-    return choice.active("")
+    return choice.looked_for("")
 
 
 GEMMA = {

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.formats.enclosed_json import (
     CALLING_TOOL,
     DOUBAO,
@@ -19,6 +18,7 @@ from dragoman.repair.formats.enclosed_json import (
     SEED,
     TOOLS,
 )
+from dragoman.repair.formats.marker_search import MarkerSearch
 from dragoman.repair.formats.mistral import MISTRAL
 from tests.repair.formats.turns import Turn, assert_reads_back, read_at_any_cut, turns
 from tests.repair.turns import cut
@@ -87,7 +87,7 @@ def test_a_turn_is_read_back(data: st.DataObject, turn: Turn, begin: str, joint:
     objects = [{"name": name, "arguments": value} for name, value in turn.calls]
     body = json.dumps(objects) if joint == "[" else joint.join(map(json.dumps, objects))
     text = f"{turn.before}{begin}{body}{MARKERS[begin]}{turn.after}"
-    assert_reads_back(turn, data.draw(cut(text)), *ActiveFormats(FORMATS))
+    assert_reads_back(turn, data.draw(cut(text)), *MarkerSearch(FORMATS))
 
 
 @given(st.data(), turns())

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from dragoman.repair.call_reader import CANDIDATE_LIMIT, HELD_LIMIT
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Call, Dropped, LeftAsText, Refusal
-from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.formats.glm import GLM
 from dragoman.repair.formats.invoke import DSML, MINIMAX_M2
 from dragoman.repair.formats.kimi_k3 import KIMI_K3
+from dragoman.repair.formats.marker_search import MarkerSearch
 from dragoman.repair.formats.minimax_m3 import MINIMAX_M3
 from dragoman.repair.formats.protocol import LeakFormat
 from dragoman.repair.formats.qwen import QWEN
@@ -82,11 +82,11 @@ def test_any_cutting_reads_the_same_and_no_text_is_lost(
     pieces = data.draw(st.lists(st.sampled_from([*PIECES[leak], *COMMON]), max_size=12))
     text = "".join([data.draw(st.sampled_from(["", OPENED[leak]])), *pieces])
     whole = data.draw(st.booleans())
-    active = ActiveFormats([leak])
-    events = events_of([text], active, REQUEST, whole=whole)
+    search = MarkerSearch([leak])
+    events = events_of([text], search, REQUEST, whole=whole)
     out = gist(events)
     for pieces in (list(text), data.draw(cut(text)), data.draw(cut(text))):
-        assert gist(events_of(pieces, active, REQUEST, whole=whole)) == out
+        assert gist(events_of(pieces, search, REQUEST, whole=whole)) == out
     for event in events:
         if isinstance(event, Call):
             json.loads(event.arguments)
@@ -98,7 +98,7 @@ def test_any_cutting_reads_the_same_and_no_text_is_lost(
 
 @pytest.mark.parametrize("leak", OPENED, ids=lambda leak: leak.name)
 def test_a_call_is_held_up_to_a_limit_and_its_text_need_not_wait(leak: LeakFormat) -> None:
-    scanner = scanner_of(DeclaredTools.of_request(REQUEST), "declared", ActiveFormats([leak]))
+    scanner = scanner_of(DeclaredTools.of_request(REQUEST), "declared", MarkerSearch([leak]))
     text = OPENED[leak] + "e"
     assert gist(scanner.feed(text)) == ""
     assert (scanner.undecided, "".join(scanner.held_call)) == (0, text)
@@ -120,7 +120,7 @@ def test_a_call_is_held_up_to_a_limit_and_its_text_need_not_wait(leak: LeakForma
 @pytest.mark.parametrize("leak", PIECES, ids=lambda leak: leak.name)
 def test_what_is_held_is_bounded(leak: LeakFormat) -> None:
     for opener in [*PIECES[leak], OPENED[leak], f"{OPENED[leak]}x", f"{PIECES[leak][0]}x "]:
-        scanner = scanner_of(DeclaredTools.of_request(REQUEST), "declared", ActiveFormats([leak]))
+        scanner = scanner_of(DeclaredTools.of_request(REQUEST), "declared", MarkerSearch([leak]))
         step = opener * 100
         for _ in range(2 * CANDIDATE_LIMIT // len(step)):
             scanner.feed(step)

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.repair.events import Call, LeftAsText, Text
-from dragoman.repair.formats.active import ActiveFormats
 from dragoman.repair.formats.enclosed_json import HERMES
 from dragoman.repair.formats.glm import GLM
+from dragoman.repair.formats.marker_search import MarkerSearch
 from dragoman.repair.formats.mistral import MISTRAL
 from dragoman.repair.formats.qwen import QWEN
 from tests.repair.formats.turns import (
@@ -139,7 +139,7 @@ def test_an_earlier_call_is_one_though_the_next_is_damaged() -> None:
 
 def test_a_damaged_call_is_recorded() -> None:
     text = '<tool_call>{"name": "bash", "path": "/tmp"}</tool_call>'
-    events = events_of([text], ActiveFormats([HERMES]))
+    events = events_of([text], MarkerSearch([HERMES]))
     assert any(isinstance(each, LeftAsText) and "damaged" in each.what for each in events)
 
 
@@ -153,7 +153,7 @@ def test_what_a_text_says_however_it_is_cut(text: str, wanted: str) -> None:
 def test_very_many_tags_in_a_value_are_the_value(size: int, count: int) -> None:
     value = 'say \\"</tool_call>\\" ' * count + "\\\\"
     call = f'<tool_call>{{"name": "bash", "arguments": {{"command": "{value}"}}}}</tool_call> Done.'
-    scanner = scanner_of(DECLARED, "declared", ActiveFormats((HERMES,)))
+    scanner = scanner_of(DECLARED, "declared", MarkerSearch((HERMES,)))
     events = [e for at in range(0, len(call), size) for e in scanner.feed(call[at : at + size])]
     events += scanner.close()
     (call_,) = [event for event in events if isinstance(event, Call)]

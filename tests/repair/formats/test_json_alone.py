@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.bridge.request_tools import RequestTools
+from dragoman.bridge.responses_tools import ResponsesTools
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.formats import ALL, AUTO
 from dragoman.repair.formats.json_alone import JSON_ALONE
-from dragoman.repair.policy import Policy
+from dragoman.repair.formats.registry import ALL, AUTO
+from dragoman.repair.repair_options import RepairOptions
 from tests.repair.formats.turns import DECLARED, Turn, cuts_of, gist, turns
 from tests.repair.streams import chunk, read, repair, repair_whole, scanner_of, sse
 from tests.repair.turns import cut
@@ -175,7 +175,9 @@ def test_the_request_and_the_model_decide(more: dict[str, Any], called: int) -> 
         message = {"role": "assistant", "content": text}
         body = json.dumps({"model": request["model"], "choices": [{"message": message}]}).encode()
         tools = DeclaredTools.of_request(request)
-        assert (b'"tool_calls"' in repair_whole(body, tools, Policy(), Evidence(), 1)) == called
+        assert (
+            b'"tool_calls"' in repair_whole(body, tools, RepairOptions(), Evidence(), 1)
+        ) == called
 
 
 @pytest.mark.parametrize(
@@ -202,7 +204,7 @@ def test_an_answer_waits_only_while_it_may_be_a_call(text: str) -> None:
 
 @pytest.mark.parametrize("form", ["text", "json_object", "json_schema"])
 def test_a_request_of_the_responses_api_may_ask_for_json_as_well(form: str) -> None:
-    tools = RequestTools.of_request({"text": {"format": {"type": form}}})
+    tools = ResponsesTools.of_request({"text": {"format": {"type": form}}})
     assert tools.declared.wants_json == (form != "text")
 
 
@@ -242,7 +244,7 @@ def test_it_is_no_call_beside_a_native_one(text: str, first: str) -> None:
     message = {"role": "assistant", "content": text, **called}
     body = json.dumps({"model": "qwen3", "choices": [{"message": message}]}).encode()
     tools = DeclaredTools.of_request(REQUEST)
-    assert json.loads(repair_whole(body, tools, Policy(), Evidence(), 1)) == json.loads(body)
+    assert json.loads(repair_whole(body, tools, RepairOptions(), Evidence(), 1)) == json.loads(body)
 
 
 @pytest.mark.slow
@@ -255,7 +257,7 @@ def test_a_call_that_is_no_longer_one_is_recorded() -> None:
 
 
 def test_of_two_formats_the_other_one_counts() -> None:
-    assert JSON_ALONE in AUTO.active("qwen3")
+    assert JSON_ALONE in AUTO.looked_for("qwen3")
     text = f"[TOOL_CALLS][{OBJECT}]"
     assert scanned(list(text)) == MEANT
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.repair.formats.active import ActiveFormats
+from dragoman.repair.formats.marker_search import MarkerSearch
 from dragoman.repair.formats.mistral import MISTRAL
 from tests.repair.formats.turns import Turn, assert_reads_back, read_at_any_cut, scanned, turns
 from tests.repair.turns import cut
@@ -73,5 +73,5 @@ def test_a_turn_is_read_back(data: st.DataObject, turn: Turn, listed: bool) -> N
 def test_a_call_without_its_token_begins_any_line() -> None:
     """What has left of its name before is text as well."""
     text = f"Look.\nbash[ARGS]{LS} Done."
-    assert scanned([text], ActiveFormats([MISTRAL])) == f"Look.\n{MEANT} Done."
-    assert scanned(list(text), ActiveFormats([MISTRAL])) == f"Look.\nbash{MEANT} Done."
+    assert scanned([text], MarkerSearch([MISTRAL])) == f"Look.\n{MEANT} Done."
+    assert scanned(list(text), MarkerSearch([MISTRAL])) == f"Look.\nbash{MEANT} Done."

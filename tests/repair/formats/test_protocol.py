@@ -17,11 +17,11 @@ from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Damaged, Drop, Dropped, Header, ParseEvent, Text, Whole
-from dragoman.repair.formats import NAMES, FormatChoice
 from dragoman.repair.formats.kimi_k2 import KIMI_K2
 from dragoman.repair.formats.marker_set import marker_set
 from dragoman.repair.formats.protocol import LeakFormat
-from dragoman.repair.policy import Policy
+from dragoman.repair.formats.registry import NAMES, FormatChoice
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.wire.sse import Frame, split
 from tests.repair.streams import NOW, chunk, read, repair, scanner_of, sse
 from tests.repair.test_scanner import BASH, SECTION, gist
@@ -129,7 +129,7 @@ TOY = LeakFormat(
     openers=("[[call]]", "[[think]]"),
 )
 CHOICE = FormatChoice((KIMI_K2, TOY))
-BOTH = CHOICE.active("")
+BOTH = CHOICE.looked_for("")
 DSML_LS = '<｜DSML｜parameter name="command" string="true">ls</｜DSML｜parameter>'
 CALL = '[[call]]name=bash;command=echo "<x>" [b][[end]]'
 ANY = " ".join(name for name in NAMES if name != "claude")
@@ -161,7 +161,9 @@ def test_a_stream_gets_the_arguments_that_a_format_makes_of_its_text() -> None:
     words = ["a", ' "b"', " c", " \\", " d", " [", "e", " <|", " f", ' "g" ', " h"] * 3
     texts = ["Now ", "[[call]]name=ba", "sh;comm", "and=", *words, "[[e", "nd]]", " Done."]
     stream = sse([*(chunk({"content": text}) for text in texts), chunk({}, "stop")])
-    repair = ChatRepair(DeclaredTools.of_request(REQUEST), Policy(formats=CHOICE), Evidence(), NOW)
+    repair = ChatRepair(
+        DeclaredTools.of_request(REQUEST), RepairOptions(formats=CHOICE), Evidence(), NOW
+    )
     frames: list[Frame] = [out for frame in split(stream) for out in repair.feed(frame)]
     out = read(b"".join(frame.raw for frame in [*frames, *repair.close()]))
     assert out.content == "Now  Done."
@@ -173,7 +175,9 @@ def test_a_stream_gets_the_arguments_that_a_format_makes_of_its_text() -> None:
 def test_after_a_call_text_goes_where_its_format_says(call: str) -> None:
     texts = [f"{call}[[think]]I ", "see.[[end]]", "Yes."]
     stream = sse([*(chunk({"content": text}) for text in texts), chunk({}, "stop")])
-    repair = ChatRepair(DeclaredTools.of_request(REQUEST), Policy(formats=CHOICE), Evidence(), NOW)
+    repair = ChatRepair(
+        DeclaredTools.of_request(REQUEST), RepairOptions(formats=CHOICE), Evidence(), NOW
+    )
     frames = [out for frame in split(stream) for out in repair.feed(frame)]
     out = read(b"".join(frame.raw for frame in [*frames, *repair.close()]))
     if call:
@@ -215,9 +219,9 @@ def test_of_two_markers_the_first_counts() -> None:
 def test_the_formats_that_are_looked_for(words: str, asked: str, replied: str, names: str) -> None:
     choice = FormatChoice.of(words)
     assert choice is not None
-    active = choice.active(asked, replied)
-    assert list(dict.fromkeys(each.name for each in active)) == names.split()
-    assert choice.active(asked, replied) is active
+    search = choice.looked_for(asked, replied)
+    assert list(dict.fromkeys(each.name for each in search)) == names.split()
+    assert choice.looked_for(asked, replied) is search
 
 
 @pytest.mark.parametrize("words", ["", "auto,all", "kimi", "kimi_k2,", "kimi_k2 dsml"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dragoman.repair.events import ScanEvent
-from dragoman.repair.formats import AUTO
+from dragoman.repair.formats.registry import AUTO
 from tests.repair.formats.turns import cuts_of, events_of, gist
 
 TOOLS = {
@@ -31,7 +31,7 @@ REQUEST = {
         for name, properties in TOOLS.items()
     ]
 }
-ACTIVE = AUTO.active("")
+ACTIVE = AUTO.looked_for("")
 LS = '{"command": "ls"}'
 OBJECT = f'{{"name": "bash", "arguments": {LS}}}'
 BASH = '[bash {"command":"ls"}]'

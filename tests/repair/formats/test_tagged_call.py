@@ -15,8 +15,8 @@ import pytest
 
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Call, LeftAsText, ScanEvent, Text
-from dragoman.repair.formats import AUTO
 from dragoman.repair.formats.glm import TABLE
+from dragoman.repair.formats.registry import AUTO
 from dragoman.repair.formats.tagged_call import read_call
 from tests.repair.streams import scanner_of
 
@@ -121,7 +121,7 @@ def kimi_k3(name: str, arguments: dict[str, Any], line: str) -> Parts:
     return [*parts, f"{CL}call{SEP}", (line,), f"{CL}tools{SEP}"]
 
 
-FORMATS = AUTO.active("", claude=True)
+FORMATS = AUTO.looked_for("", claude=True)
 WRITERS: dict[str, Writer] = {
     "kimi_k3": kimi_k3,
     "dsml": invocations("tool_calls", D, typed=True),

@@ -12,10 +12,10 @@ from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Call, ScanEvent, Text
-from dragoman.repair.formats import FormatChoice
-from dragoman.repair.formats.active import ActiveFormats
+from dragoman.repair.formats.marker_search import MarkerSearch
 from dragoman.repair.formats.protocol import LeakFormat
-from dragoman.repair.policy import Policy
+from dragoman.repair.formats.registry import FormatChoice
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.wire.sse import split
 from tests.repair.streams import NOW, Read, chunk, places_to_cut, read, scanner_of, sse
 
@@ -58,7 +58,7 @@ def cuts_of(text: str) -> list[list[str]]:
 
 def events_of(
     pieces: list[str],
-    formats: ActiveFormats,
+    formats: MarkerSearch,
     request: object = REQUEST,
     rule: str = "declared",
     *,
@@ -76,17 +76,17 @@ def events_of(
     return events + scanner.close(whole=whole)
 
 
-def scanned(pieces: list[str], formats: ActiveFormats) -> str:
+def scanned(pieces: list[str], formats: MarkerSearch) -> str:
     """The same in short."""
     return gist(events_of(pieces, formats))
 
 
 def read_at_any_cut(text: str, *formats: LeakFormat) -> str:
     """The same of a whole text, and of each of its cuts."""
-    active = ActiveFormats(formats)
-    whole = scanned([text], active)
+    search = MarkerSearch(formats)
+    whole = scanned([text], search)
     for pieces in cuts_of(text):
-        assert scanned(pieces, active) == whole, pieces
+        assert scanned(pieces, search) == whole, pieces
     return whole
 
 
@@ -98,7 +98,7 @@ def repaired(
 ) -> Read:
     """What a client reads of a stream with these deltas."""
     stream = sse([*(chunk(delta, model="m") for delta in deltas), chunk({}, finish, model="m")])
-    repair = ChatRepair(tools, Policy(formats=FormatChoice(formats)), Evidence(), NOW)
+    repair = ChatRepair(tools, RepairOptions(formats=FormatChoice(formats)), Evidence(), NOW)
     frames = [out for frame in split(stream) for out in repair.feed(frame)]
     return read(b"".join(frame.raw for frame in [*frames, *repair.close()]))
 

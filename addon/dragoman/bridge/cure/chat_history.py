@@ -27,8 +27,8 @@ from ...chat.texts import reasoning
 from ...notes import Evidence
 from ...wire.json_codec import Json, NotJson, array, dumps, loads, marks_in, string
 from ...wire.request_bounds import MAX_VALUES
-from ..call_ids import CallIds
-from ..model_families import Family
+from ..host_requirements import Family
+from ..sent_call_ids import CallIds
 from .tool_names import ToolNames
 
 NO_OUTPUT = "No output of this call was recorded."

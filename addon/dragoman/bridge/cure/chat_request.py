@@ -14,7 +14,7 @@ from typing import Any
 
 from ...notes import Evidence
 from ...wire.json_codec import Json
-from ..model_families import Family
+from ..host_requirements import Family
 from .chat_history import accepted_messages, with_member
 from .moonshot_schema import TooLarge, moonshot_schema
 from .tool_names import ToolNames

@@ -1,7 +1,7 @@
 """A Messages request that its host would refuse, in the form that it takes.
 
 Hosts of open models take what their models know: no role ``system`` among the messages, no blocks
-of Anthropic's servers (`messages_blocks`), and thoughts before each call; Moonshot has its rules
+of Anthropic's servers (`anthropic_blocks`), and thoughts before each call; Moonshot has its rules
 for tools, as in chat.  What needs no change stays the very object that came.  The same request
 gives the same bytes, and the messages of one turn begin with those of the turn before: each
 depends on itself and on the one before it alone.
@@ -16,8 +16,8 @@ from ...messages import names as api
 from ...messages.tools import tools_added
 from ...notes import Evidence
 from ...wire.json_codec import Json, dumps, objects, string
-from ..messages_blocks import plain_blocks, reminder, system_text, without_billing
-from ..model_families import Family
+from ..anthropic_blocks import plain_blocks, reminder, system_text, without_billing
+from ..host_requirements import Family
 from .chat_history import with_member
 from .chat_request import Cured, accepted_schema, with_inner
 from .tool_names import ToolNames

@@ -11,7 +11,7 @@ import re
 from ...notes import Evidence
 from ...repair.declared_tools import DeclaredTools
 from ...wire.json_codec import dumps
-from ..model_families import Family
+from ..host_requirements import Family
 
 _NAME = re.compile(rb'("name"\s*:\s*)"([a-zA-Z0-9_-]{1,64})"')
 """Where a call may have its name.  In a string of JSON, such as a text or the arguments of a call,

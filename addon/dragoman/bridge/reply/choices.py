@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from ...notes import Evidence
 from ...reply.words import Kind
-from ...wire.chat_end import FINISHES, TurnEnd
+from ...wire.finish_reasons import FINISHES, TurnEnd
 from ..request.validation import label
 
 

@@ -24,10 +24,11 @@ from typing import Any, Literal, Protocol
 from ...chat.reader import ChatReader
 from ...notes import Evidence
 from ...reply.event_queue import EventQueue
-from ...reply.in_order import InOrder
+from ...reply.parts_in_order import PartsInOrder
 from ...reply.words import Delta, Done, Failed, Finish, Other, Part, Reader, Said
-from ...wire.chat_end import EARLY, TurnEnd
+from ...wire.chat_end import EARLY
 from ...wire.errors import ErrorForm, ErrorObject, failure, known_error
+from ...wire.finish_reasons import TurnEnd
 from ...wire.json_codec import Json, NotJson
 from ...wire.reply_bounds import TooMany
 from ...wire.sse import Frame
@@ -116,7 +117,7 @@ class ReplyConverter:
         `reader`: that of the upstream's API; without, it is Chat Completions."""
         self.writer = writer
         self._evidence = evidence
-        self._order = InOrder(names, evidence)
+        self._order = PartsInOrder(names, evidence)
         calls = not writer.seeks_summary
         self.reader: Reader = reader or ChatReader(names)
         """That of the upstream's reply."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ...chat.delta import token_logprobs
 from ...notes import Evidence
-from ...reply.in_order import ITEM, PIECE
+from ...reply.parts_in_order import ITEM, PIECE
 from ...reply.words import (
     Arguments,
     CallBegin,

@@ -28,7 +28,7 @@ from ..conversation import (
 )
 from ..cure.chat_history import ChatHistory
 from ..cure.tool_names import ToolNames
-from ..model_families import Family
+from ..host_requirements import Family
 from .input_items import Reader
 from .toolbox import Toolbox
 from .validation import RequestObject, missing, wrong_type

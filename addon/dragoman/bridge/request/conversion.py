@@ -18,7 +18,7 @@ from ...wire.json_codec import Json
 from ...wire.usage import estimated_tokens
 from ..cure.chat_request import SAMPLING, cure_request
 from ..cure.tool_names import ToolNames
-from ..model_families import Family
+from ..host_requirements import Family
 from .toolbox import Toolbox, tool_fields
 from .validation import RequestObject, label, missing, present, unsupported
 

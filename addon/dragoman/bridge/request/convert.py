@@ -17,7 +17,7 @@ from ...responses.names import refers
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, array, objects
 from ..cure.tool_names import ToolNames
-from ..model_families import family_of
+from ..host_requirements import family_of
 from .chat_messages import chat_messages
 from .chat_shapes import MOVED, formed
 from .conversion import SAME, Conversion, converted

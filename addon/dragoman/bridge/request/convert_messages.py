@@ -24,10 +24,10 @@ from ...notes import Evidence
 from ...reply.turn_context import Tool, TurnContext
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, dumps, objects, string
+from ..anthropic_blocks import system_text
 from ..conversation import InputMessage
 from ..cure.tool_names import ToolNames
-from ..messages_blocks import system_text
-from ..model_families import Family, family_of
+from ..host_requirements import Family, family_of
 from .chat_messages import Layout
 from .conversion import Conversion, converted
 from .messages_history import MessageReader

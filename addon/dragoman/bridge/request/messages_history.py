@@ -15,6 +15,7 @@ from typing import Any
 from ...messages import names as api
 from ...notes import Evidence
 from ...wire.json_codec import Json, dumps, string
+from ..anthropic_blocks import plain_blocks, reminder, system_text
 from ..conversation import (
     AssistantText,
     ContentPart,
@@ -26,9 +27,8 @@ from ..conversation import (
     ToolCall,
     ToolOutput,
 )
-from ..cure.once_more import NO_IMAGES
-from ..messages_blocks import plain_blocks, reminder, system_text
-from ..model_families import Family
+from ..cure.resend_without import NO_IMAGES
+from ..host_requirements import Family
 from .content import merged
 from .toolbox import upstream_name
 from .validation import RequestObject, invalid_value, missing, wrong_type

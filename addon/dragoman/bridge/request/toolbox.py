@@ -15,7 +15,7 @@ from ...notes import Evidence
 from ...reply.turn_context import Tool, ToolKind
 from ...wire.errors import Refused
 from ...wire.json_codec import Json
-from ..model_families import Family
+from ..host_requirements import Family
 from .tool_schemas import FUNCTIONS, without_encrypted
 from .validation import RequestObject, label, present, unsupported, wrong_type
 

@@ -10,7 +10,7 @@ import re
 from itertools import groupby
 from typing import Any
 
-from ...bridge.model_families import family_of
+from ...bridge.host_requirements import family_of
 from ...chat.texts import DETAILS, REASONING, reasoning
 from ...messages.names import CALL, RESULT
 from ...notes import printable

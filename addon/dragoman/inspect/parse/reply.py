@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any, cast
 
-from ...bridge.read_reply import API_OF, reader_for
+from ...bridge.apis import API_OF, reader_for
 from ...reply.facts import MAX_WHOLE
 from ...reply.words import (
     Arguments,

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from mitmproxy import http
 from mitmproxy.net.http import status_codes
 
-from ...bridge.read_reply import turn_reader
+from ...bridge.apis import turn_reader
+from ...bridge.reply.bridge_pipeline import Answer, BridgePipeline, answer, failed
 from ...bridge.reply.converter import ReplyConverter
-from ...bridge.reply.pipeline import Answer, BridgePipeline, answer, failed
 from ...chat.repair import ChatRepair
 from ...notes import Evidence
 from ...stored.store import NotOpened, StoreError
@@ -30,7 +30,7 @@ from ..http_headers import body_of, encoding_of, set_event_stream, set_stream_fr
 from ..observe.monitor import FlowMonitor, name_of
 from ..stored.async_store import AsyncStore
 from .bridge_request import SENT_AGAIN
-from .bridged_turn import BridgedTurn
+from .client_api import BridgedTurn
 from .live_stream import LiveStream, ReplyContext
 
 logger = logging.getLogger(__name__)

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from mitmproxy import http
 
-from ...bridge.cure.once_more import MAX_SAID, MAX_TIMES, once_more
-from ...bridge.cure.once_more import STATUSES as REFUSING
-from ...bridge.reply_repair import declared
+from ...bridge.apis import declared
+from ...bridge.cure.resend_without import MAX_SAID, MAX_TIMES, once_more
+from ...bridge.cure.resend_without import STATUSES as REFUSING
 from ...inspect.outcome import REFUSED
 from ...notes import Evidence
 from ...repair.declared_tools import DeclaredTools
@@ -35,7 +35,7 @@ from ..response_owner import asker_of
 from ..routes import Route, is_replayed, route_of_client
 from ..run_slices import ClientLeft, in_slices
 from ..stored.async_store import AsyncStore
-from .bridged_turn import BridgedApi, BridgedTurn, WholeRequest
+from .client_api import BridgedApi, BridgedTurn, WholeRequest
 from .learned_refusals import LearnedRefusals, adapted
 from .messages_client import MessagesClient
 from .repair_reply import read_request

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ...bridge.cure.once_more import MAX_TIMES, once_more
+from ...bridge.cure.resend_without import MAX_TIMES, once_more
 from ...notes import Evidence
 from ...wire.json_codec import Json
 

@@ -9,7 +9,7 @@ from collections.abc import Generator
 
 from mitmproxy import http
 
-from ...bridge.chat_to_messages import messages_reply
+from ...bridge.messages_reply import messages_reply
 from ...bridge.reply.converter import ReplyConverter
 from ...bridge.request.conversion import Conversion
 from ...bridge.request.convert_messages import convert_messages
@@ -17,7 +17,7 @@ from ...notes import Evidence
 from ..observe.recorder import ClientRequest
 from ..options import Settings
 from ..routes import Route
-from .bridged_turn import BridgedApi, BridgedTurn, WholeRequest, received_body, received_value
+from .client_api import BridgedApi, BridgedTurn, WholeRequest, received_body, received_value
 
 _NOT_SENT_ON = re.compile(r"anthropic-.+|x-stainless-.+|x-claude-code-.+|x-app|x-api-key")
 """Headers that a chat host has no use for."""

@@ -19,7 +19,7 @@ from ..http_headers import body_of
 from ..observe.monitor import name_of
 from ..routes import Route, route_of
 from ..run_slices import ClientLeft, in_slices
-from .bridged_turn import received_body, received_value
+from .client_api import received_body, received_value
 from .messages_client import as_chat_client
 
 logger = logging.getLogger(__name__)

@@ -14,13 +14,12 @@ from dataclasses import dataclass, replace
 
 from mitmproxy import http
 
+from ...bridge.apis import Tools, declared, repair_whole, stage_for, tools_of, turn_reader
 from ...bridge.cure.tool_names import ToolNames
-from ...bridge.read_reply import turn_reader
-from ...bridge.reply_repair import Tools, declared, repair_whole, stage_for, tools_of
 from ...messages.repair import OVERFLOW_REWORDED
 from ...repair.declared_tools import DeclaredTools
 from ...repair.stage import RepairStage
-from ...reply.pipeline import RepairPipeline
+from ...reply.repair_pipeline import RepairPipeline
 from ...wire.chat_end import EARLY, TAIL, broken_off, has_ended
 from ...wire.context_overflow import reworded_body
 from ...wire.json_codec import NotJson
@@ -183,7 +182,7 @@ class RepairReplies:
         self._monitor.take_stream(flow, response)
         stage = RepairStage()
         if repairs:
-            stage = stage_for(tools, settings.policy, record.evidence, new_second())
+            stage = stage_for(tools, settings.repair_options, record.evidence, new_second())
         context = ReplyContext.of(
             flow,
             response,
@@ -225,7 +224,7 @@ class RepairReplies:
             return
         record, names = self._monitor.of(flow, "repair"), state_of(flow).tool_names
         tools = _sent_tools(request, names, record)
-        policy, evidence = settings.policy, record.evidence
+        repair_options, evidence = settings.repair_options, record.evidence
         try:
             body = body_of(response)
             if record.received is response and _is_chat(flow) and _is_cut(body, request):
@@ -233,7 +232,7 @@ class RepairReplies:
                 record.reply.add_received(body)
                 flow.response = unreachable(EARLY)
                 return
-            repaired = repair_whole(body, tools, policy, evidence, new_second())
+            repaired = repair_whole(body, tools, repair_options, evidence, new_second())
             repaired = repaired if names is None else names.restored(repaired)
         except DecodingError as error:
             logger.warning("%s: not repaired: the body cannot be read: %s", name_of(flow), error)

@@ -10,11 +10,11 @@ from typing import Any
 
 from mitmproxy import http
 
-from ...bridge.chat_to_responses import responses_reply
 from ...bridge.reply.converter import ReplyConverter
 from ...bridge.request.chat_shapes import formed
 from ...bridge.request.conversion import Conversion
 from ...bridge.request.convert import convert_request, without_stored
+from ...bridge.responses_reply import responses_reply
 from ...notes import Evidence
 from ...responses.dialects import DIALECTS, choose
 from ...stored.continuation import (
@@ -32,7 +32,7 @@ from ..options import Settings
 from ..response_owner import asker_of
 from ..routes import Route, is_replayed
 from ..stored.async_store import AsyncStore
-from .bridged_turn import (
+from .client_api import (
     BridgedApi,
     BridgedTurn,
     WholeRequest,

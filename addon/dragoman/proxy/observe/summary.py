@@ -11,14 +11,13 @@ from dataclasses import replace
 
 from mitmproxy import ctx, http
 
-from ...bridge.read_reply import read_reply
-from ...bridge.reply_repair import api_of, declared, repair_whole, tools_of
+from ...bridge.apis import api_of, declared, read_reply, repair_whole, tools_of
 from ...inspect.exchange import Exchange
 from ...inspect.outcome import RUNNING
 from ...inspect.parse.request import model_asked
 from ...inspect.stats import Stats, rows
 from ...notes import Evidence
-from ...repair.policy import Policy
+from ...repair.repair_options import RepairOptions
 from ...wire.json_codec import NotJson, loads
 from ..options import Settings
 from ..routes import is_self_test, route_of
@@ -47,7 +46,7 @@ class Summary:
             return
         self._loaded = True
         try:
-            _count(flow, self._stats, Settings.of(ctx.options).policy)
+            _count(flow, self._stats, Settings.of(ctx.options).repair_options)
         except Exception:
             logger.exception("%s: cannot be counted", name_of(flow))
 
@@ -58,14 +57,14 @@ class Summary:
             as_table(rows(snapshot))
 
 
-def _count(flow: http.HTTPFlow, stats: Stats, policy: Policy) -> None:
+def _count(flow: http.HTTPFlow, stats: Stats, repair_options: RepairOptions) -> None:
     """Count `flow`, if it is a turn of an LLM that has ended."""
     exchange = exchange_of(flow)
     if exchange is None and flow.response is not None and route_of(flow.request).gives_turn:
         sent, received = readable(flow.request), readable(flow.response)
         exchange = Exchange("repair", sent, sent, received, status=flow.response.status_code)
     if exchange is not None and exchange.outcome != RUNNING and exchange.has_tools is None:
-        exchange = _repaired(exchange, policy)
+        exchange = _repaired(exchange, repair_options)
     if exchange is None or exchange.outcome == RUNNING:
         return
     facts, model = exchange.facts, model_asked(exchange.upstream_request)
@@ -74,7 +73,7 @@ def _count(flow: http.HTTPFlow, stats: Stats, policy: Policy) -> None:
     stats.add(exchange, facts, host=host_of(flow.request), model=model)
 
 
-def _repaired(exchange: Exchange, policy: Policy) -> Exchange | None:
+def _repaired(exchange: Exchange, repair_options: RepairOptions) -> Exchange | None:
     """What repair makes of a reply that was recorded without its evidence; None if it is none of
     an LLM."""
     try:
@@ -83,7 +82,7 @@ def _repaired(exchange: Exchange, policy: Policy) -> Exchange | None:
         return None
     body = exchange.upstream_reply
     tools, evidence = tools_of(request, api_of(request, body)), Evidence()
-    client = repair_whole(body, tools, policy, evidence, 0)
+    client = repair_whole(body, tools, repair_options, evidence, 0)
     evidence.refused_calls += refused(read_reply(body), declared(tools))
     has_tools = bool(declared(tools))
     return replace(exchange, client_reply=client, evidence=evidence, has_tools=has_tools)

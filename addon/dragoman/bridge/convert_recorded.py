@@ -10,20 +10,19 @@ from ..chat.reader import ChatReader
 from ..messages.errors import MessagesErrors
 from ..messages.reader import MessagesReader
 from ..notes import Evidence
-from ..repair.policy import Policy
+from ..repair.repair_options import RepairOptions
 from ..reply.turn_context import Tool, TurnContext
 from ..reply.words import Reader
 from ..responses.dialects import OPENAI
 from ..responses.reader import ResponsesReader
 from ..responses.response_object import snapshot
 from ..wire.sse import joined
+from .apis import api_of, read_reply, repair_whole, tools_of
 from .chat_reply import ChatReply
-from .chat_to_messages import MessageReply
-from .chat_to_responses import ResponseWriter
-from .read_reply import read_reply
+from .messages_reply import MessagesReply
+from .reply.bridge_pipeline import BridgePipeline
 from .reply.converter import ReplyConverter, ReplyWriter
-from .reply.pipeline import BridgePipeline
-from .reply_repair import api_of, repair_whole, tools_of
+from .responses_reply import ResponsesReply
 
 Api = Literal["chat", "responses", "messages"]
 APIS: tuple[Api, ...] = ("chat", "responses", "messages")
@@ -34,11 +33,13 @@ _READERS: dict[str, Callable[[], Reader]] = {
 }
 
 
-def convert_reply(body: bytes, request: Any, to: Api | None, evidence: Evidence, now: int) -> bytes:
+def convert_recorded(
+    body: bytes, request: Any, to: Api | None, evidence: Evidence, now: int
+) -> bytes:
     """The reply to a `request` (``{}``: not known) for a client of the API `to`; of one of the same
     API, or None, the repaired reply.  `now` (seconds) is the time of the reply."""
     api = api_of(request, body)
-    repaired = repair_whole(body, tools_of(request, api), Policy(), evidence, now)
+    repaired = repair_whole(body, tools_of(request, api), RepairOptions(), evidence, now)
     if to in (None, api):
         return repaired
     read = read_reply(repaired)
@@ -53,6 +54,6 @@ def _writer(to: Api | None, turn: TurnContext, evidence: Evidence, now: int) -> 
     if to == "chat":
         return ChatReply(turn, f"chatcmpl-{now}", now)
     if to == "messages":
-        return MessageReply(turn, evidence, f"msg_{now}", MessagesErrors(""))
+        return MessagesReply(turn, evidence, f"msg_{now}", MessagesErrors(""))
     response = snapshot(turn, f"resp_{now}", now)
-    return ResponseWriter(response, turn, OPENAI, evidence, clock=lambda: now, prior=())
+    return ResponsesReply(response, turn, OPENAI, evidence, clock=lambda: now, prior=())

@@ -33,7 +33,7 @@ from ...wire.sse import (
     joined,
     split,
 )
-from ..read_reply import turn_reader
+from ..apis import turn_reader
 from .converter import ReplyConverter
 from .turn_writer import TurnWriter
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dragoman.notes import Evidence
-from dragoman.reply.in_order import InOrder
+from dragoman.reply.parts_in_order import PartsInOrder
 from dragoman.reply.turn_context import Tool
 from dragoman.reply.words import Arguments, CallBegin, Part, PartEnd, Text
 from dragoman.responses.dialects import OPENAI, Dialect
@@ -38,7 +38,7 @@ from tests.bridge.replying import (
 
 def told(words_in: list[Any], *, cut: bool = False) -> list[str]:
     """What leaves of these words, a `|` after what leaves with each of them."""
-    order, parts = InOrder({"echo", "weather"}, Evidence()), dict[str, Part]()
+    order, parts = PartsInOrder({"echo", "weather"}, Evidence()), dict[str, Part]()
     said: list[str] = []
     for what, *values in [*words_in, ("end",)]:
         if what == "end":

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.messages_blocks import (
+from dragoman.bridge.anthropic_blocks import (
     plain_blocks,
     reminder,
     system_text,

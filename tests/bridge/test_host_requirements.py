@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.bridge.model_families import family_of
+from dragoman.bridge.host_requirements import family_of
 
 from .converting import with_fields
 

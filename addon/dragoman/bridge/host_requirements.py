@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ..repair.model_family import families_of
-from .call_ids import CallIdForm
+from .sent_call_ids import CallIdForm
 
 _ANY_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 """OpenAI's rule for the names of functions, which other hosts repeat."""

@@ -10,9 +10,9 @@ from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import ScanEvent
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 from dragoman.repair.scanner import Scanner
-from dragoman.reply.pipeline import RepairPipeline
+from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.wire.sse import LARGE, Frame, split
 from fixtures.regenerate import NOW, chat_fixtures, request
 from tests.repair.streams import chunk, repair_whole, sse
@@ -24,7 +24,7 @@ LEAK = next(folder for folder in STREAMS if folder.name == "kimi_specification")
 
 def stage(folder: Path) -> ChatRepair:
     tools = DeclaredTools.of_request(request(folder))
-    return ChatRepair(tools, Policy(), Evidence(), NOW)
+    return ChatRepair(tools, RepairOptions(), Evidence(), NOW)
 
 
 def fed(pipeline: RepairPipeline, stream: bytes, size: int) -> bytes:
@@ -39,7 +39,7 @@ def test_a_stream_is_the_same_in_any_pieces_and_whole(folder: Path) -> None:
         pipeline = RepairPipeline(stage(folder), Evidence())
         assert fed(pipeline, stream, size) + pipeline.close() == expected, size
     tools = DeclaredTools.of_request(request(folder))
-    assert repair_whole(stream, tools, Policy(), Evidence(), NOW) == expected
+    assert repair_whole(stream, tools, RepairOptions(), Evidence(), NOW) == expected
 
 
 def test_after_a_large_event_the_next_one_waits_for_the_next_call_and_nothing_is_lost() -> None:
@@ -81,7 +81,7 @@ def test_arguments_that_only_continue_are_the_same_in_one_piece() -> None:
     outcomes = []
     for pieces in ([sse([each], done=False) for each in chunks], [sse(chunks, done=False)]):
         evidence = Evidence()
-        repair = ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), evidence, NOW)
+        repair = ChatRepair(DeclaredTools.of_request(REQUEST), RepairOptions(), evidence, NOW)
         pipeline = RepairPipeline(repair, evidence)
         sent = b"".join(map(pipeline.feed, pieces)) + pipeline.close()
         outcomes.append((sent, evidence.lines(), evidence.refused_calls))
@@ -192,7 +192,7 @@ def test_after_a_fault_among_arguments_the_reply_breaks_off(
         return take_more(scanner, text)
 
     monkeypatch.setattr(Scanner, "take_more", faulty)
-    repair = ChatRepair(DeclaredTools.of_request(REQUEST), Policy(), Evidence(), NOW)
+    repair = ChatRepair(DeclaredTools.of_request(REQUEST), RepairOptions(), Evidence(), NOW)
     pipeline = RepairPipeline(repair, Evidence())
     with pytest.raises(ValueError, match="a fault"):
         pipeline.feed(sse([chunk({"content": text}) for text in texts], done=False))

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.bridge.chat_to_messages import SIGNATURE
-from dragoman.bridge.reply.pipeline import BridgePipeline
+from dragoman.bridge.messages_reply import SIGNATURE
+from dragoman.bridge.reply.bridge_pipeline import BridgePipeline
 from dragoman.notes import Evidence
-from dragoman.reply.pipeline import RepairPipeline
+from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.wire.json_codec import loads
 from fixtures.regenerate import chat_fixtures, request
 from tests.repair.streams import read as read_chat

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.convert_reply import APIS, Api, convert_reply
-from dragoman.bridge.reply_repair import api_of
+from dragoman.bridge.apis import api_of
+from dragoman.bridge.convert_recorded import APIS, Api, convert_recorded
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.inspect.parse.values import ParsedCall, ParsedReply, Prose
 from dragoman.notes import Evidence
-from dragoman.wire.chat_end import FINISHES
+from dragoman.wire.finish_reasons import FINISHES
 from fixtures.server import FOLDER
 
 NOW = 1_700_000_000
@@ -24,7 +24,7 @@ SHAPES = {"chat": "chat", "responses": "Responses", "messages": "Messages"}
 
 
 def converted(body: bytes, request: Any, to: Api | None) -> ParsedReply:
-    return parse_reply(convert_reply(body, request, to, Evidence(), NOW))
+    return parse_reply(convert_recorded(body, request, to, Evidence(), NOW))
 
 
 def gist(reply: ParsedReply) -> dict[str, Any]:
@@ -75,9 +75,9 @@ def test_it_says_the_same_after_all_three() -> None:
     """Each of them from each of the others: all nine pairs, with `test_it_says_the_same`."""
     for path in BODIES:
         request = json.loads((path.parent / "request.json").read_bytes())
-        first = body = convert_reply(path.read_bytes(), request, "responses", Evidence(), NOW)
+        first = body = convert_recorded(path.read_bytes(), request, "responses", Evidence(), NOW)
         for to in ROUND:
-            body = convert_reply(body, {}, to, Evidence(), NOW)
+            body = convert_recorded(body, {}, to, Evidence(), NOW)
             assert api_of({}, body) == to
         wanted, got = gist(parse_reply(first)), gist(parse_reply(body))
         if wanted["finishes"] != {"failed"}:
@@ -94,5 +94,5 @@ def test_a_custom_call_is_one_of_a_function() -> None:
 
 def test_the_same_api_is_the_repaired_reply() -> None:
     body = (FOLDER / "clean_text" / "upstream.sse").read_bytes()
-    assert convert_reply(body, {}, "chat", Evidence(), NOW) == body
+    assert convert_recorded(body, {}, "chat", Evidence(), NOW) == body
     assert api_of({}, body) == "chat"

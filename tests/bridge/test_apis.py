@@ -12,10 +12,10 @@ try:
     from openai.types.responses import Response
 except ImportError:  # it cannot be installed beside mitmproxy 11
     Response = None  # type: ignore[assignment, misc]
-from dragoman.bridge.reply_repair import repair_whole
-from dragoman.bridge.request_tools import RequestTools
+from dragoman.bridge.apis import repair_whole
+from dragoman.bridge.responses_tools import ResponsesTools
 from dragoman.notes import Evidence
-from dragoman.repair.policy import Policy
+from dragoman.repair.repair_options import RepairOptions
 
 from .hosts import HOSTS, OPENAI, VLLM, Host, Said
 from .test_responses_repair import CALLED, CLEAN, DSML, REQUEST, SECTION, shown, text
@@ -24,8 +24,8 @@ Json = dict[str, Any]
 
 
 def repaired(body: bytes, request: Json | None = REQUEST) -> bytes:
-    tools = RequestTools.of_request(request)
-    return repair_whole(body, tools, Policy(), Evidence(), 1_700_000_000)
+    tools = ResponsesTools.of_request(request)
+    return repair_whole(body, tools, RepairOptions(), Evidence(), 1_700_000_000)
 
 
 def reply(host: Host, said: Said, **more: Any) -> Json:

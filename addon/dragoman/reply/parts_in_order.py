@@ -45,7 +45,7 @@ class _Call:
     closed: bool = False
 
 
-class InOrder:
+class PartsInOrder:
     """`take` gives the deltas that leave now; those of all choices are one turn."""
 
     def __init__(self, names: Set[str], evidence: Evidence) -> None:

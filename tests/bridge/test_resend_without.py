@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.cure.once_more import once_more
+from dragoman.bridge.cure.resend_without import once_more
 
 from .converting import Json
 

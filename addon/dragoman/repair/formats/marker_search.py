@@ -1,4 +1,4 @@
-"""The formats that are looked for in a reply (`FormatChoice.active`), together.
+"""The formats that are looked for in a reply (`FormatChoice.looked_for`), together.
 
 Nearly all text has none of their markers, and to find that out must be cheap.  The invariant: a
 doubt counts as a yes.
@@ -15,7 +15,7 @@ from .marker_set import TAG_LIMIT, by_first, tree
 from .protocol import LeakFormat, MarkerMatch
 
 
-class ActiveFormats:
+class MarkerSearch:
     """One or more formats: the marker that comes first, of whichever of them, counts."""
 
     def __init__(self, formats: Sequence[LeakFormat]) -> None:
@@ -49,11 +49,11 @@ class ActiveFormats:
     def __iter__(self) -> Iterator[LeakFormat]:
         return iter(self._formats)
 
-    def without(self, *others: LeakFormat) -> ActiveFormats:
+    def without(self, *others: LeakFormat) -> MarkerSearch:
         """All but these."""
-        return active(tuple(each for each in self._formats if each not in others))
+        return search_for(tuple(each for each in self._formats if each not in others))
 
-    def without_alone(self) -> ActiveFormats:
+    def without_alone(self) -> MarkerSearch:
         """All but those of which a call may be all of a text: the turn has more."""
         return self.without(*self.alone) if self.alone else self
 
@@ -108,6 +108,6 @@ class ActiveFormats:
 
 
 @lru_cache(maxsize=256)
-def active(formats: tuple[LeakFormat, ...]) -> ActiveFormats:
+def search_for(formats: tuple[LeakFormat, ...]) -> MarkerSearch:
     """These formats; those that were asked for before are compiled."""
-    return ActiveFormats(formats)
+    return MarkerSearch(formats)

@@ -14,7 +14,7 @@ from ..wire.sse import Frame
 from .words import Delta, Part, Reader, Said, Text
 
 
-class Following(ABC):
+class NumberedWriter(ABC):
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self.changed = False

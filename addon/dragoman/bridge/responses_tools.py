@@ -14,7 +14,7 @@ from ..reply.turn_context import Tool
 from ..responses.names import STREAMED_CALLS
 from ..wire.errors import Refused
 from ..wire.json_codec import Json, array, objects, string
-from .model_families import Family
+from .host_requirements import Family
 from .request.toolbox import Toolbox
 
 _ANY_NAME = Family("any", "", tool_name=re.compile(".+", re.DOTALL))
@@ -22,7 +22,7 @@ _ANY_NAME = Family("any", "", tool_name=re.compile(".+", re.DOTALL))
 
 
 @dataclass(frozen=True, slots=True)
-class RequestTools:
+class ResponsesTools:
     """The declared tools, as repair and as the client knows them."""
 
     declared: DeclaredTools
@@ -31,7 +31,7 @@ class RequestTools:
     """Whether there was a request that could be read; else the response repeats it."""
 
     @classmethod
-    def of_request(cls, request: object) -> RequestTools:
+    def of_request(cls, request: object) -> ResponsesTools:
         """From a request's body, or a response, which repeats it.  An unreadable request declares
         nothing."""
         body: Json = request if isinstance(request, dict) else {}
@@ -54,7 +54,7 @@ class RequestTools:
         )
         return cls(declared, names, isinstance(request, dict))
 
-    def repeated_in(self, response: Json) -> RequestTools:
+    def repeated_in(self, response: Json) -> ResponsesTools:
         """Those of the request that a response repeats."""
         return self.of_request(response)
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.bridge.reply.pipeline import BridgePipeline, answer
+from dragoman.bridge.reply.bridge_pipeline import BridgePipeline, answer
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.policy import Policy
-from dragoman.reply.pipeline import RepairPipeline
+from dragoman.repair.repair_options import RepairOptions
+from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.responses.dialects import OPENAI
 from dragoman.wire.chat_end import EARLY
 from dragoman.wire.sse import LARGE, Frame
@@ -35,7 +35,7 @@ LEAK = next(folder for folder in STREAMS if folder.name == "kimi_specification")
 
 def stage(folder: Path) -> ChatRepair:
     tools = DeclaredTools.of_request(request(folder))
-    return ChatRepair(tools, Policy(), Evidence(), NOW)
+    return ChatRepair(tools, RepairOptions(), Evidence(), NOW)
 
 
 @pytest.mark.parametrize("folder", STREAMS, ids=lambda folder: folder.name)
@@ -137,7 +137,7 @@ def test_after_a_fault_there_is_one_end(monkeypatch: pytest.MonkeyPatch, nth: in
 @pytest.mark.parametrize("shape", DEFECTS)
 def test_a_native_call_that_carries_a_leak_is_one_item(shape: str) -> None:
     reply = new_reply(Evidence())
-    repair = ChatRepair(DECLARED, Policy(), Evidence(), NOW)
+    repair = ChatRepair(DECLARED, RepairOptions(), Evidence(), NOW)
     feed_body(reply, native_stream(DEFECTS[shape]), repair)
     items = [(item["name"], json.loads(item["arguments"])) for item in reply.response["output"]]
     assert items == meant(shape)
@@ -159,7 +159,7 @@ def test_text_around_a_leaked_call_is_the_same_items_streamed_and_not(
     choice = {"index": 0, "message": {"content": None, field: told}, "finish_reason": "stop"}
     items, tools = [], DeclaredTools.of_request(request(LEAK))
     for body in (chat_sse([*chunks, *ended()]), json.dumps({"choices": [choice]}).encode()):
-        repair = ChatRepair(tools, Policy().bridged, Evidence(), NOW)
+        repair = ChatRepair(tools, RepairOptions().bridged, Evidence(), NOW)
         feed_body(reply := new_reply(Evidence()), body, repair)
         items.append(reply.response["output"])
     assert items[0] == items[1]
@@ -186,7 +186,7 @@ def test_very_many_tiny_frames_hide_no_end(tiny: str) -> None:
     (item,) = reply.response["output"]
     assert item["content"][0]["text"] == "said" + "<" * frames.count(b'"<"')
     assert reply.response["status"] == "completed"
-    repair = ChatRepair(DeclaredTools.of_request(request(LEAK)), Policy(), Evidence(), NOW)
+    repair = ChatRepair(DeclaredTools.of_request(request(LEAK)), RepairOptions(), Evidence(), NOW)
     assert RepairPipeline(repair, Evidence()).whole(body) == body
 
 
@@ -275,6 +275,6 @@ def test_a_document_that_a_model_tells_is_one_message(document: Path, model: str
     streamed = sse([*deltas, chunk({}, "stop", model=model)])
     for told in (streamed, json.dumps({"model": model, "choices": [choice]}).encode()):
         reply = new_reply(Evidence())
-        feed_body(reply, told, ChatRepair(tools, Policy(), Evidence(), NOW))
+        feed_body(reply, told, ChatRepair(tools, RepairOptions(), Evidence(), NOW))
         (item,) = reply.response["output"]
         assert (item["type"], item["content"][0]["text"]) == ("message", text)

@@ -20,8 +20,8 @@ from ..reply.turn_context import TurnContext
 from ..reply.words import Arguments, CallBegin, Cited, Delta, PartEnd, Text
 from ..responses.call_emitter import is_object
 from ..wire.chat_calls import Call
-from ..wire.chat_end import TurnEnd
 from ..wire.errors import ErrorForm, ErrorObject
+from ..wire.finish_reasons import TurnEnd
 from ..wire.json_codec import Json, NotJson, array, loads
 from ..wire.usage import Counts, messages_usage
 from .reply.converter import ReplyConverter
@@ -35,12 +35,12 @@ def messages_reply(
     turn: TurnContext, evidence: Evidence, *, message_id: str, errors: ErrorForm
 ) -> ReplyConverter:
     """`message_id` is new for each reply, as ``msg_0123abc``."""
-    writer = MessageReply(turn, evidence, message_id, errors)
+    writer = MessagesReply(turn, evidence, message_id, errors)
     names = turn.tools.keys() | {tool.name for tool in turn.tools.values()}
     return ReplyConverter(writer, names, evidence, thinks=turn.thinks)
 
 
-class MessageReply:
+class MessagesReply:
     """Writes what a reply says, in order; see `ReplyWriter`."""
 
     seeks_summary = False

@@ -14,8 +14,8 @@ from ..responses.dialects import Dialect
 from ..responses.event_writer import Writer
 from ..responses.response_object import snapshot
 from ..wire.chat_calls import Call
-from ..wire.chat_end import TurnEnd
 from ..wire.errors import OPENAI, ErrorForm, ErrorObject
+from ..wire.finish_reasons import TurnEnd
 from ..wire.json_codec import Json
 from ..wire.usage import Counts, usage
 from .reply.converter import ReplyConverter
@@ -35,12 +35,12 @@ def responses_reply(
     """`clock` gives the seconds since the epoch, for ``completed_at``; `prior` are the
     items of a response that continues."""
     response = snapshot(turn, response_id, created_at)
-    writer = ResponseWriter(response, turn, dialect, evidence, clock=clock, prior=prior)
+    writer = ResponsesReply(response, turn, dialect, evidence, clock=clock, prior=prior)
     names = turn.tools.keys() | {tool.name for tool in turn.tools.values()}
     return ReplyConverter(writer, names, evidence, thinks=turn.thinks)
 
 
-class ResponseWriter(Writer):
+class ResponsesReply(Writer):
     """Writes what a reply says, in order; a call as an item of its tool's kind."""
 
     errors: ErrorForm = OPENAI

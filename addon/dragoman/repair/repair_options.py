@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..notes import Evidence
-from ..wire.chat_end import is_whole, meaning
+from ..wire.finish_reasons import is_whole, meaning
 from .events import Dropped, LeftAsText, Refusal
-from .formats import AUTO, FormatChoice
+from .formats.registry import AUTO, FormatChoice
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class RepairOptions:
     """The user's choices (options ``dragoman_kimi_text``, ``dragoman_finish_reason`` and
     ``dragoman_formats``)."""
 
@@ -21,7 +21,7 @@ class Policy:
     formats: FormatChoice = AUTO
 
     @property
-    def bridged(self) -> Policy:
+    def bridged(self) -> RepairOptions:
         """That of a reply to be bridged, in which thoughts stay thoughts."""
         return replace(self, text="field")
 

@@ -116,8 +116,8 @@ class BridgedTurn:
         """What repairs the words of the upstream, if the user wants it."""
         if not self.repair:
             return None
-        policy = self.settings.policy
-        return ChatRepair(self.record.tools, policy, self.record.evidence, new_second())
+        repair_options = self.settings.repair_options
+        return ChatRepair(self.record.tools, repair_options, self.record.evidence, new_second())
 
 
 def running_reply(asker: bytes, response_id: str) -> ReplyConverter | None:
