@@ -47,6 +47,7 @@ MODELS = {
     "internlm": "internlm3",
     "apertus": "swiss-ai/apertus-70b",
     "iquest": "iquest-coder",
+    "tool_request": "some-local-model",
     "k2_horizon": "llm360/horizon",
     "content_invoke": "a-model",
     "function_call": "granite-20b",

@@ -70,6 +70,7 @@ CALLS = {
     "<|end_message|>",
     "function_call": f'<function_call>¦{{"name": "bash", "arguments": {LS}}}¦</function_call>',
     "tool_calls": f'<tool_calls>¦[{{"name": "bash", "arguments": {LS}}}]¦</tool_calls>',
+    "tool_request": f'[TOOL_REQUEST]¦{{"name": "bash", "arguments": {LS}}}¦[END_TOOL_REQUEST]',
     "calling_tool": f"[Calling tool:¦ bash({LS}¦)]",
 }
 TAGGED = ("kimi_k3", "dsml", "qwen", "glm", "claude", "minimax_m2", "minimax_m3", "function")

@@ -13,6 +13,7 @@ TOOLS = {
     "get_weather": {"location": {"type": "string"}, "date": {"type": "string"}},
     "exec_command": {"cmd": {"type": "string"}},
     "finish": {},
+    "grep": {"pattern": {"type": "string"}, "-A": {"type": "integer"}, "-n": {"type": "boolean"}},
 }
 REQUIRED = {"bash": ["command"], "get_weather": ["location"], "exec_command": ["cmd"]}
 REQUEST = {
@@ -49,8 +50,41 @@ PARAM = (
     '<function name="bash"><param name="command">ls</param>'
     '<param name="timeout">5</param></function>'
 )
+G = "｜GCML｜"
+GCML = (
+    f'<{G}tool_calls><{G}invoke name="bash"><{G}parameter name="command" string="true">ls'
+    f'</{G}parameter><{G}parameter name="timeout" string="false">5</{G}parameter></{G}invoke>'
+    f"</{G}tool_calls>"
+)
+M3 = "]<]minimax[>["
 SHAPES = {
     # Between tags.
+    "gigachat 3.5": (f"I look.{GCML}", "I look." + BOTH),
+    "gigachat 3.5, no arguments": (
+        f'<{G}tool_calls><{G}invoke name="finish"></{G}invoke></{G}tool_calls>',
+        "[finish {}]",
+    ),
+    "minimax m3, keys with a dash": (
+        f'{M3}<tool_call>\n{M3}<invoke name="grep">\n{M3}<pattern>x{M3}</pattern>\n'
+        f"{M3}<-A>3{M3}</-A>\n{M3}<-n>true{M3}</-n>\n{M3}</invoke>\n{M3}</tool_call>",
+        '[grep {"pattern":"x","-A":3,"-n":true}]',
+    ),
+    "minimax:toolcall": (
+        '<minimax:toolcall>\n<invoke name="bash">\n<parameter name="command">ls</parameter>\n'
+        "</invoke>\n</minimax:toolcall>",
+        BASH,
+    ),
+    "dsml, a section of another name": (
+        '<｜DSML｜tool_ccalls>\n<｜DSML｜invoke name="bash">\n'
+        '<｜DSML｜parameter name="command" string="true">ls</｜DSML｜parameter>\n</｜DSML｜inv>\n'
+        "</｜DSML｜tool_cs>",
+        BASH,
+    ),
+    "hunyuan 4": (
+        "<tool_calls>\n  <tool_call>bash<arg_key>command</arg_key><arg_value>ls</arg_value>"
+        "</tool_call></tool_calls>",
+        BASH,
+    ),
     "atem": (f"<|start|>assistant to=bash<|message|>{ATEM}<|eom|>", BASH),
     "atem without its channel": (ATEM, BASH),
     "atem indented": (ATEM.replace("\n<", "\n  <"), BASH),
@@ -140,6 +174,9 @@ SHAPES = {
     "function=, no end": (f'<tool_call>\n{{"function=bash","arguments":{LS}}}', BASH),
     "function, a text": (f'<tool_call>{{"function": "bash", "arguments": {LS}}}</tool_call>', BASH),
     "toolcall": (f"<toolcall>{OBJECT}</toolcall>", BASH),
+    "tool-call": (f"<tool-call>\n{OBJECT}\n</tool-call>", BASH),
+    "tool_request": (f"So.\n[TOOL_REQUEST]{OBJECT}[END_TOOL_REQUEST]", "So.\n" + BASH),
+    "tool_request, over lines": (f"[TOOL_REQUEST]\n{OBJECT}\n[END_TOOL_REQUEST]", BASH),
     "toolcall and an element": (f"<toolcall><bash>{LS}</bash></toolcall>", BASH),
     "toolcall, over lines": (f"<toolcall>\n<bash>\n{LS}\n</bash>\n</toolcall>", BASH),
     "hunyuan a13b": (f"<answer><tool_calls>[{OBJECT}]</tool_calls></answer>", BASH),
@@ -162,6 +199,11 @@ SHAPES = {
         'I look.\n```tool_code\n[bash(command="ls")]\n```\n',
         "I look.\n" + BASH,
     ),
+    "a fence that prints": ('```tool_code\nprint(bash(command="ls"))\n```', BASH),
+    "a fence that prints, with a module": (
+        'So:\n```tool_code\nprint(default_api.bash(command="ls", timeout=5))\n```',
+        "So:\n" + BOTH,
+    ),
     # Python.
     "llama 4": (
         '<|python_start|>[bash(command="ls"), finish()]<|python_end|>',
@@ -173,6 +215,7 @@ SHAPES = {
         '<tool_call>bash(command="ls", timeout=5)\n<tool_call>bash(command="ls", timeout=5)',
         BOTH * 2,
     ),
+    "gemma, the end of its turn": ('<|tool_call>call:bash{command:<|"|>ls<|"|>}<turn|>', BASH),
     "functiongemma": (
         "<start_function_call>call:bash{command:<escape>ls<escape>,timeout:5}<end_function_call>",
         BOTH,
@@ -231,6 +274,14 @@ TEXTS = {
         '[{"name": "bash", "arguments": {"command": "ls"}}]</tool_calls>\n'
         "```\nThe list may have several."
     ),
+    "more markers by their names": (
+        f"GigaChat 3.5 begins with\n<{G}tool_calls>, LM Studio with [TOOL_REQUEST] and\n"
+        "[END_TOOL_REQUEST], or <tool-call>.\n"
+        f"`{GCML}` is a call; in a fence:\n\n```\n[TOOL_REQUEST]{OBJECT}"
+        "[END_TOOL_REQUEST]\n```\nSo."
+    ),
+    "a fence that prints more": '```tool_code\nprint(1)\nprint(bash(command="ls"))\n```',
+    "a fence that prints in a fence": '````\n```tool_code\nprint(bash(command="ls"))\n```\n````',
     "a template": '<function_call>{"name": {{ name }}, "arguments": {{ args }}}</function_call>',
     "tools that nobody declared": (
         '<tool_calls>[{"name": "rm", "arguments": {"path": "/"}}]</tool_calls> and '

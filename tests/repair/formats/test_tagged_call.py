@@ -130,6 +130,7 @@ WRITERS: dict[str, Writer] = {
     "minimax_m2": invocations("minimax:tool_call"),
     "minimax_m3": minimax_m3,
     "claude": invocations("function_calls", "antml:"),
+    "gigachat": invocations("tool_calls", "｜GCML｜", typed=True),
 }
 
 

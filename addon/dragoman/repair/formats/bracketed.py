@@ -5,6 +5,7 @@
     [TOOL_CALL]{tool => "NAME", args => { --key "text" --other 20 }}[/TOOL_CALL]
     <tool_call>NAME(key="text", other=20)</tool_call>
     [NAME(key="text", other=20)]    ```tool_code NAME(key="text")```
+    ```tool_code print(default_api.NAME(key="text"))```
     <start_function_call>call:NAME{key:<escape>text<escape>}<end_function_call>
 
 They are Gemma's, LFM2's, and MiniMax's behind proxies.  Gemma also writes round brackets, other
@@ -30,6 +31,7 @@ from .marker_set import (
     opening,
     optional,
     so_far,
+    spelled,
 )
 from .protocol import LeakFormat, MarkerMatch
 
@@ -83,7 +85,15 @@ GEMMA = _bracketed(
     ("<|tool_call>", "<|tool_call|>"),
     (_CALL, r"\s{0,9}", ":"),
     (_ANY, _CALL, _ANY, ":", _ANY, _NAME, _ANY, _BRACKET),
-    *(")", "<tool_call|>", "<|tool_call|>", "<|/tool_call|>", "</tool_call>", "<|tool_response>"),
+    *(
+        ")",
+        "<tool_call|>",
+        "<|tool_call|>",
+        "<|/tool_call|>",
+        "</tool_call>",
+        "<|tool_response>",
+        "<turn|>",
+    ),
 )
 FUNCTION_GEMMA = _bracketed(
     "gemma",
@@ -115,10 +125,9 @@ PYTHON, PYTHON_CALLS = (
     for tag in ("tool_call", "function_calls")
 )
 _FENCE = "```"
-_ALONE = _parser(
-    (_LIST[1], (r"\s*+,?", *_PYTHON)), ("]", _FENCE), marker_set((_FENCE,)), alone=True
-)
-_TOOL_CODE = (("```tool_code",), r"[ \t]{0,16}+", r"\r?+", r"\n", BLANKS, _BEFORE_BRACKET)
+_LIST_OR_CALL = (_LIST[1], (r"\s*+,?", *_PYTHON))
+_ALONE = _parser(_LIST_OR_CALL, ("]", _FENCE), marker_set((_FENCE,)), alone=True)
+_PRINTED = _parser(_LIST_OR_CALL, (")", _FENCE), marker_set((_FENCE,)), alone=True)
 _AT_START = re.compile(rf"\s*+(?=\[{BLANKS}(?P<name>[\w.:/@-]{{1,128}}+)\s{{0,9}}+\()")
 _MAY_START = re.compile(rf"\s*+\[{BLANKS}[\w.:/@-]{{0,128}}+\s{{0,9}}+")
 
@@ -145,16 +154,20 @@ class _PythonAlone(_ToolCode):
         return self.meaning(found) if found and found["name"] in tools else None
 
 
+def _tool_code(parser: type[BracketedParser], *before: Part) -> LeakFormat:
+    """The format of a fence whose calls this precedes."""
+    opens = (("```tool_code",), r"[ \t]{0,16}+", r"\r?+", r"\n", BLANKS, *before)
+    begun = (
+        so_far((_FENCE,), empty=False),
+        so_far(*opens, _BEFORE_BRACKET, empty=False, whole=False),
+    )
+    found = rf"(?<!`){spelled(*opens)}(?={_BEFORE_BRACKET.whole})"
+    return _ToolCode("python", (_FENCE,), MarkerPattern(found, "|".join(begun)), parser)
+
+
 PYTHON_ALONE = _PythonAlone("python", (), marker_set((_FENCE,)), _ALONE)
-TOOL_CODE = _ToolCode(
-    "python",
-    (_FENCE,),
-    MarkerPattern(
-        rf"(?<!`)```tool_code[ \t]{{0,16}}+\r?+\n{BLANKS}(?={_BEFORE_BRACKET.whole})",
-        "|".join((so_far((_FENCE,), empty=False), so_far(*_TOOL_CODE, empty=False, whole=False))),
-    ),
-    _ALONE,
-)
+PRINTED_CODE = _tool_code(_PRINTED, ("print(",))
+TOOL_CODE = _tool_code(_ALONE, Run(r"(?!print\()", ""))
 _TOOL = (("tool", "name"), _ANY, ("=>",), _ANY, "[\"']", _NAME, "[\"']", r"\s*+,?\s*+")
 _ARGUMENTS = (("arguments", "args", "parameters"), _ANY, ("=>",), _ANY, r"(?=\{)")
 MINIMAX_ARROWS = _bracketed(

@@ -99,6 +99,8 @@ ANSWER = _enclosed(
     around="</answer>",
 )
 TOOLCALL = _enclosed("hermes", "<toolcall>", "</toolcall>", *_MEMBER)
+TOOL_DASH_CALL = _enclosed("hermes", "<tool-call>", "</tool-call>", *_MEMBER)
+TOOL_REQUEST = _enclosed("tool_request", "[TOOL_REQUEST]", "[END_TOOL_REQUEST]", *_MEMBER)
 GIGACHAT = _enclosed(
     "gigachat",
     ("<|function_call|>", "<|message_sep|>\n\nfunction call<|role_sep|>"),

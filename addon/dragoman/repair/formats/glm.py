@@ -140,9 +140,12 @@ _NAMED = re.compile(rf"(?P<name>{WORD}+)[ \t]{{0,9}}+\r?\n\s{{0,9}}+(?=\{{)")
 GLM_4 = _NamedAlone("glm", (), marker_set(("<|observation|>",)), _NamedParser)
 
 
+_BEFORE_CALL = ("", "\n", "\n  ", "\n    ", "\n\t", "\n\n")
+
+
 def _hunyuan(suffix: str) -> LeakFormat:
     """Hunyuan's format with this suffix."""
-    opens = [f"<tool_calls{suffix}>{blank}<tool_call{suffix}>" for blank in ("", "\n")]
+    opens = [f"<tool_calls{suffix}>{blank}<tool_call{suffix}>" for blank in _BEFORE_CALL]
     markers = opening(tuple(opens), "[A-Za-z0-9_]")
     return LeakFormat("hunyuan", tuple(opens), markers, partial(HeldCalls, _table(suffix)))
 

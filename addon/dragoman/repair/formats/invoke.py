@@ -8,9 +8,10 @@ One shape, here without the section and line ends::
 The second is MiniCPM5's, Dots's, and that of models which mix it with Qwen's and Seed's sections;
 their values may be CDATA.
 
-DSML (V3.2 to V4.1) has its name between bars in every tag, and hosts change bars, blanks and the
-section's name, or lose the ``>`` of its opener.  ``string`` gives the type of an undeclared value.
-Hosts that take DSML's tokens out leave plain tags; those of a section count only around calls then.
+DSML (V3.2 to V4.1) has its name between bars in every tag, GigaChat 3.5 the word GCML; hosts change
+bars, blanks and the section's name, or lose the ``>`` of its opener.  ``string`` gives the type of
+an undeclared value.  Hosts that take DSML's tokens out leave plain tags; those of a section count
+only around calls then.
 
 The tags of Claude may have ``antml:`` before their names.  Where they leak, often a line stands
 before them that is one word, ``call``, ``count`` or ``court``: it belongs to the call.
@@ -76,19 +77,29 @@ def invocations(
 
 
 _BARS = (r"[｜|‖]", r" ?[｜|‖]?", " ?")
-_DSML = ("tool_calls", "tool_call", "function_calls", "toolcalls", "toolcall", "tool_use", "calls")
-_DSML_BARS = tuple(before + bar for bar in "｜‖" for before in ("<", "</", "< ", "</ "))
-_DSML_TAGS = invocations(_DSML, (" ?", *_BARS, ("DSML",), " ?", *_BARS))
-DSML = TaggedFormat(
-    "dsml",
-    ("<|D", "<||", "<| ", "</|", "< |", "</ |", *_DSML_BARS),
-    replace(_DSML_TAGS, strays=True, closer="</｜DSML｜parameter>", mark="DSML"),
-)
+_CALLS = ("tool_calls", "tool_call", "function_calls", "toolcalls", "toolcall", "tool_use", "calls")
+_BARRED = tuple(before + bar for bar in "｜‖" for before in ("<", "</", "< ", "</ "))
+
+
+def _barred(name: str, word: str) -> TaggedFormat:
+    """The format whose tags have this word between bars."""
+    head = (" ?", *_BARS, (word,), " ?", *_BARS)
+    tags = invocations((*_CALLS, "tool_ccalls"), head)
+    return TaggedFormat(
+        name,
+        (f"<|{word[0]}", "<||", "<| ", "</|", "< |", "</ |", *_BARRED),
+        replace(tags, strays=True, closer=f"</｜{word}｜parameter>", mark=word),
+    )
+
+
+DSML = _barred("dsml", "DSML")
+GIGACHAT_TAGS = _barred("gigachat", "GCML")
 MINIMAX_M2 = TaggedFormat(
     "minimax_m2",
     ("<minimax:", "</minimax:", "<invoke", "<function_calls", "<tool_calls", "<calls"),
     invocations(
-        ("minimax:tool_call",), wrappers=("function_calls", "tool_calls", "tool_call", "calls")
+        ("minimax:tool_call", "minimax:tool_calls", "minimax:toolcall"),
+        wrappers=("function_calls", "tool_calls", "tool_call", "calls"),
     ),
 )
 _WRAPPERS = ("tool_call", "tool_calls", "function_calls", "dots_function_call", "seed:tool_call")

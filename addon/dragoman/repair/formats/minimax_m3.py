@@ -35,7 +35,7 @@ _TAGS = (
         for parts, kind in (
             ((("tool_call",),), TagKind.SECTION),
             ((("invoke",), _NAME), TagKind.CALL),
-            ((r"([A-Za-z_][\w.:-]{0,200}+)",), TagKind.ARGUMENT),
+            ((r"([A-Za-z_-][\w.:-]{0,200}+)",), TagKind.ARGUMENT),
         )
         for start in ("<", "</")
     ),

@@ -15,7 +15,7 @@ from .bracketed import GEMMA, LFM2, MINIMAX_ARROWS
 from .deepseek import DEEPSEEK
 from .glm import GLM, GLM_4, HUNYUAN, HUNYUAN_OPEN
 from .harmony import HARMONY, HARMONY_STRIPPED
-from .invoke import ATEM, CLAUDE, DSML, FUNCTION, MINIMAX_M2, STEP
+from .invoke import ATEM, CLAUDE, DSML, FUNCTION, GIGACHAT_TAGS, MINIMAX_M2, STEP
 from .json_alone import JSON_ALONE
 from .kimi_k2 import KIMI_K2
 from .kimi_k3 import KIMI_K3
@@ -36,6 +36,7 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     QWEN: frozenset({"qwen", "seed"}),
     bracketed.PYTHON: frozenset({"glm"}),
     bracketed.PYTHON_ALONE: _UNKNOWN | {"llama", "gemma", "lfm", "open"},
+    bracketed.PRINTED_CODE: frozenset({"gemma"}),
     bracketed.TOOL_CODE: frozenset({"gemma"}),
     bracketed.PYTHON_CALLS: frozenset({"open"}),
     GLM: frozenset({"glm"}),
@@ -48,6 +49,7 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     FUNCTION: frozenset({"open", "seed"}),
     ATEM: frozenset({"muse"}),
     STEP: frozenset({"open"}),
+    GIGACHAT_TAGS: frozenset({"open"}),
     HARMONY: frozenset({"gpt-oss"}),
     HARMONY_STRIPPED: frozenset({"gpt-oss"}),
     MISTRAL: frozenset({"mistral"}),
@@ -78,6 +80,8 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     enclosed_json.ANSWER: frozenset({"open"}),
     enclosed_json.TOOLCALL: frozenset({"hermes"}),
     enclosed_json.TOOLCALL_NAMED: frozenset({"hermes"}),
+    enclosed_json.TOOL_DASH_CALL: frozenset({"hermes"}),
+    enclosed_json.TOOL_REQUEST: frozenset(),
     enclosed_json.ATTRIBUTES: frozenset({"deepseek"}),
     enclosed_json.CALLING_TOOL: frozenset(),
     enclosed_json.TOOL_USE: frozenset(),
