@@ -19,7 +19,7 @@ OTHERS = "others"
 LEFT = "left as text"
 """What is noted of each marker of a leak that stays in the text."""
 CURED = "cured:"
-"""The first word of notes on what was changed in a request that is not bridged."""
+"""The first word of the line of each of `Evidence.cures`."""
 LITERAL = "literal header"
 """The form of a call that names no tool."""
 REPAIRED = "repaired"
@@ -50,8 +50,8 @@ class Evidence:
     """The notes on the request."""
     left: int = 0
     """How many markers stay in the text, beside those that it quotes."""
-    cured: bool = False
-    """Whether a request that is not bridged was changed."""
+    cures: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """What was changed in a request that is not bridged; it is in no other of these."""
     lost: bool = False
     """Whether another addon took the stream of the reply."""
 
@@ -76,9 +76,7 @@ class Evidence:
 
     def cure(self, done: Evidence) -> None:
         """Record what was done to a request that is not bridged."""
-        for (what, detail), count in done.notes.items():
-            self.note(f"{CURED} {what}", detail, count)
-        self.cured = self.cured or not done.empty
+        self.cures += done.notes
 
     def leave(self, marker: str, why: str, *, quoted: bool) -> None:
         """Record a marker of a leak that stays in the text; `quoted`: that shows it as code."""
@@ -95,7 +93,7 @@ class Evidence:
 
     @property
     def empty(self) -> bool:
-        return not self.calls and not self.notes
+        return not (self.calls or self.notes or self.cures)
 
     def request_left(self) -> None:
         """Further notes are about the reply."""
@@ -103,11 +101,11 @@ class Evidence:
 
     def lines(self) -> list[str]:
         """One phrase for each kind of note: ``inferred bash from a bare counter ×2``."""
-        return _phrases(self.notes)
+        return [*(f"{CURED} {line}" for line in _phrases(self.cures)), *_phrases(self.notes)]
 
     def request_lines(self, of: Container[str] | None = None) -> list[str]:
         """The phrases of the request; `of`: what was done that they are about, if not anything."""
-        notes = self.of_request
+        notes = self.cures + self.of_request
         if of is not None:
             notes = Counter({key: count for key, count in notes.items() if key[0] in of})
         return _phrases(notes)

@@ -11,6 +11,7 @@ from mitmproxy.test import tflow
 
 from dragoman.inspect.exchange import Exchange
 from dragoman.inspect.outcome import RUNNING, Outcome
+from dragoman.notes import Evidence
 from dragoman.proxy.observe.recorder import (
     KEY,
     ClientRequest,
@@ -20,7 +21,7 @@ from dragoman.proxy.observe.recorder import (
 )
 
 SENT = ClientRequest(b"{}", "/v1/responses?a", "openai", b"[]")
-ENDED = Outcome("answered", "1 call bash")
+ENDED = Outcome("failed", "tools[0]: is odd", "tools[0]")
 
 
 def loaded(flow: http.HTTPFlow) -> http.HTTPFlow:
@@ -41,6 +42,10 @@ def recorded(flow: http.HTTPFlow, client_request: ClientRequest | None) -> FlowR
     record.client_request = client_request
     flow.metadata[KEY] = record.begun()
     record.evidence.note("dropped", "tool x")
+    record.evidence.cure(done := Evidence())
+    assert not record.evidence.cures
+    done.note("left out", "the billing header")
+    record.evidence.cure(done)
     record.evidence.request_left()
     record.evidence.call("bash", "dsml", "plain name")
     record.streamed = True

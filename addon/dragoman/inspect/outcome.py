@@ -60,7 +60,7 @@ class Outcome:
     @property
     def reason(self) -> str:
         """By which failures are counted."""
-        return self.counted or self.what.partition(":")[0]
+        return self.counted or self.what
 
 
 RUNNING = Outcome("running", "running")
@@ -75,7 +75,7 @@ def outcome_of(
     if refused := [detail for what, detail in evidence.notes if what == REFUSED]:
         return Outcome("failed", f"{refused[0]} ({_BY_US})", _BY_US)
     if failed := _failure(turn, evidence, status, broken):
-        return Outcome("failed", failed)
+        return failed
     if cut := next(filter(None, map(_cut, turn.client.finishes)), ""):
         return Outcome("cut", cut)
     if calls := calls_in_words(turn, evidence):
@@ -98,12 +98,15 @@ def calls_in_words(turn: TurnFacts, evidence: Evidence) -> str:
     return f"{calls.total()} call{'' if calls.total() == 1 else 's'} {', '.join(names + more)}"
 
 
-def _failure(turn: TurnFacts, evidence: Evidence, status: int, broken: str) -> str:
-    if evidence.lost:
-        return "lost to another addon"
+def _failure(turn: TurnFacts, evidence: Evidence, status: int, broken: str) -> Outcome | None:
+    if not evidence.lost and status in _REFUSALS and (refused := _refused(turn.upstream)):
+        return refused
+    why = "lost to another addon" if evidence.lost else _why_failed(turn, status, broken)
+    return Outcome("failed", why) if why else None
+
+
+def _why_failed(turn: TurnFacts, status: int, broken: str) -> str:
     upstream, client = turn.upstream, turn.client
-    if status in _REFUSALS and (why := _reason(upstream)):
-        return why
     if upstream.error_code and not (upstream.error_code == UNNAMED and status >= 400):
         return upstream.error_code
     if broken:
@@ -119,13 +122,16 @@ def _failure(turn: TurnFacts, evidence: Evidence, status: int, broken: str) -> s
     return own_code or next(failed, "")
 
 
-def _reason(reply: ReplyFacts) -> str:
-    """Why a host refuses a request, in a few words: what matters first, as the list is narrow."""
+def _refused(reply: ReplyFacts) -> Outcome | None:
+    """Why a host refuses a request, in a few words: what matters first, as the list is narrow.  It
+    is counted by the field that is wrong, if there is one."""
     if refusal := refusal_in(reply.error_message):
-        return refusal.name
+        return Outcome("failed", refusal.name)
     if known_code(reply.error_code, "", reply.error_message, 400) == "context_length_exceeded":
-        return "prompt too long"
-    return reason_in(reply.error_message, reply.error_param)[:MAX_REASON].strip()
+        return Outcome("failed", "prompt too long")
+    field, words = reason_in(reply.error_message, reply.error_param)
+    why = ": ".join(filter(None, (field, words)))[:MAX_REASON].strip()
+    return Outcome("failed", why, field[:MAX_REASON]) if why else None
 
 
 def _left(evidence: Evidence) -> str:
@@ -160,7 +166,7 @@ def what_was_done(job: Job, outcome: Outcome, evidence: Evidence) -> str:
     """In a word or two."""
     if job == "bridge":
         return "bridge"
-    request = ["cured"] if evidence.cured else []
+    request = ["cured"] if evidence.cures else []
     if job == "watch":
         return "".join(request) or "passed"
     if evidence.calls or evidence.notes != evidence.of_request or outcome.ending != "answered":

@@ -135,9 +135,9 @@ _MAX_READ = 500
 """Characters of a message that are looked at."""
 
 
-def reason_in(message: str, param: str = "") -> str:
-    """Why a host refuses a request, in its own words: first the field that is wrong, then what is
-    wrong with it, up to what may be of the request.  No quoted value, no key."""
+def reason_in(message: str, param: str = "") -> tuple[str, str]:
+    """Why a host refuses a request, in its own words: the field that is wrong, and what is wrong
+    with it, up to what may be of the request.  No quoted value, no key."""
     message = message[:_MAX_READ].lstrip()
     for _ in range(3):
         said = _SAYS_NOTHING.match(message)
@@ -159,7 +159,7 @@ def reason_in(message: str, param: str = "") -> str:
         elif raw.startswith(("{", "[", "<")):
             break
         ends = bool(words) and raw.endswith((".", ":", "!"))
-    return ": ".join(filter(None, (field, " ".join(words))))
+    return field, " ".join(words)
 
 
 def refusal_in(error: str) -> Refusal | None:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..notes import REPAIRED, Evidence, TurnFacts, printable
+from ..notes import CURED, REPAIRED, Evidence, TurnFacts, printable
 from .exchange import Exchange
 from .outcome import Ending, Job, Outcome
 
@@ -208,6 +208,8 @@ class Stats:
 def _other_notes(evidence: Evidence) -> Counter[str]:
     """How often something was done, other than to make a call."""
     notes: Counter[str] = Counter()
+    for (what, _), number in evidence.cures.items():
+        notes[f"{CURED} {what.rstrip(':')}"] += number
     for (what, _), number in evidence.notes.items():
         if what != REPAIRED:
             notes[what.rstrip(":")] += number

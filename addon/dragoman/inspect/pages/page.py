@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ...notes import CURED
 from ...wire.json_codec import NotJson, loads
 from ..exchange import Exchange
 
@@ -171,7 +170,7 @@ def notes(lines: Iterable[str]) -> Page:
 
 def request_notes(exchange: Exchange) -> Page:
     """What was done to a request; the heading above says whether it was cured or converted."""
-    return notes(note.removeprefix(f"{CURED} ") for note in exchange.evidence.request_lines())
+    return notes(exchange.evidence.request_lines())
 
 
 def stats_page(rows: list[list[str]]) -> Page:

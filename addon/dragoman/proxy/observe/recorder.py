@@ -91,8 +91,9 @@ class FlowRecorder:
         evidence = self.evidence
         return {
             **self.begun(),
-            "outcome": [self.outcome.ending, self.outcome.what],
+            "outcome": [self.outcome.ending, self.outcome.what, self.outcome.counted],
             # A file keeps the order of a list only.
+            "cures": _counts(evidence.cures),
             "notes_of_request": _counts(evidence.of_request),
             "notes_of_reply": _counts(evidence.notes - evidence.of_request),
             "calls": [[name, count] for name, count in evidence.calls.items()],
@@ -195,9 +196,9 @@ def _metadata_of(flow: Flow) -> dict[str, Any]:
 
 
 def _evidence(kept: Mapping[str, Any]) -> Evidence:
-    of_request, of_reply, forms = (
+    cures, of_request, of_reply, forms = (
         Counter({(one, other): count for one, other, count in kept.get(name, ())})
-        for name in ("notes_of_request", "notes_of_reply", "forms")
+        for name in ("cures", "notes_of_request", "notes_of_reply", "forms")
     )
     return Evidence(
         calls=Counter(dict(kept.get("calls", ()))),
@@ -205,6 +206,7 @@ def _evidence(kept: Mapping[str, Any]) -> Evidence:
         refused_calls=kept.get("refused", 0),
         notes=of_request + of_reply,
         of_request=of_request,
+        cures=cures,
     )
 
 
