@@ -24,6 +24,8 @@ ADDON = Path(dragoman.__file__).parent
 USES = frozenset({"match", "fullmatch", "search", "finditer", "findall", "sub", "split", "scanner"})
 _SAME = {"findall": "finditer", "sub": "finditer", "split": "finditer", "scanner": "match"}
 """Uses that try the same."""
+_WITHIN = {"match": {"search", "finditer"}, "search": {"finditer"}}
+"""A search begins with what a match tries; to find all begins with a search."""
 
 
 # Finding them
@@ -45,7 +47,6 @@ def expressions() -> list[Found]:
 
     def add(pattern: re.Pattern[Any], name: str, uses: Collection[str]) -> None:
         uses = {_SAME.get(use, use) for use in uses}
-        uses = uses - {"search"} if "finditer" in uses else uses
         found.setdefault((pattern.pattern, pattern.flags), Found(pattern, name)).uses.update(uses)
 
     used = _uses_by_name()
@@ -54,6 +55,8 @@ def expressions() -> list[Found]:
         add(pattern, path, {use} if use else used[last] or USES)
     for module, use, pattern in _written():
         add(pattern, f"{module}: re.{use}", {use})
+    for each in found.values():
+        each.uses -= {use for use, more in _WITHIN.items() if each.uses & more}
     return sorted(found.values(), key=lambda each: each.name)
 
 
@@ -202,26 +205,39 @@ class _Texts:
         source = pattern.pattern.decode("latin-1") if self._bytes else pattern.pattern
         self.tree = list(_parser.parse(source, flags or pattern.flags))
         self._sets: list[tuple[Any, Any]] = []
+        self._repeating: set[int] = set()
         self._collect(self.tree)
-        self.characters = self._representatives()
+        self._literals = {argument for code, argument in self._sets if code is op.LITERAL}
+        kinds = self._kinds(_CANDIDATES + "".join(map(chr, self._literals)))
+        self.characters = list(kinds.values())
         """One character of each kind that the expression distinguishes."""
+        self.ends = ["", *self._kinds("!\n\0").values()]
+        """What may follow the repeated part."""
+        self._sampled: dict[tuple[Any, int, _Way], str] = {}
 
-    def _collect(self, tree: Sequence[tuple[Any, Any]]) -> None:
+    def _collect(self, tree: Sequence[tuple[Any, Any]]) -> bool:
+        """Whether a part of it may be repeated."""
+        found = False
         for code, argument in tree:
             if code in (op.LITERAL, op.NOT_LITERAL, op.ANY, op.IN):
                 self._sets.append((code, argument))
-            for inner in _parts(code, argument):
-                self._collect(inner)
+            inner = [self._collect(part) for part in _parts(code, argument)]
+            if any(inner) or (code in _REPEATS and argument[1] >= _MANY):
+                self._repeating.add(id(argument))
+                found = True
+        return found
 
-    def _representatives(self) -> list[str]:
-        literals = "".join(chr(arg) for code, arg in self._sets if code is op.LITERAL)
+    def _kinds(self, candidates: str) -> dict[tuple[bool, ...], str]:
+        """The first character of each kind."""
+        literals = set(map(chr, self._literals))
         sets = [each for each in self._sets if each[0] is not op.LITERAL]
+        sets = list({(code, repr(argument)): (code, argument) for code, argument in sets}.values())
         kinds: dict[tuple[bool, ...], str] = {}
-        for character in dict.fromkeys(_CANDIDATES + literals):
+        for character in dict.fromkeys(candidates):
             if not self._bytes or ord(character) < 256:
                 kind = tuple(self.allows(*each, character) for each in sets)
                 kinds.setdefault((*kind, character in literals), character)
-        return list(kinds.values())
+        return kinds
 
     def allows(self, code: Any, argument: Any, character: str) -> bool:
         """Whether this part, which is one character, may be that one."""
@@ -247,11 +263,17 @@ class _Texts:
 
     def sample(self, tree: Sequence[tuple[Any, Any]], way: _Way) -> str:
         """A text for this part; what only looks ahead or back is left out."""
-        return "".join(self._sample(code, argument, way) for code, argument in tree)
+        return "".join([self._part(code, argument, way) for code, argument in tree])
 
-    def _sample(self, code: Any, argument: Any, way: _Way) -> str:
+    def _part(self, code: Any, argument: Any, way: _Way) -> str:
         if code is op.LITERAL:
             return chr(argument)
+        key = (code, id(argument), way)
+        if key not in self._sampled:
+            self._sampled[key] = self._sample(code, argument, way)
+        return self._sampled[key]
+
+    def _sample(self, code: Any, argument: Any, way: _Way) -> str:
         if code in (op.NOT_LITERAL, op.ANY, op.IN):
             order = (way.character, *self.characters)
             return next((each for each in order if self.allows(code, argument, each)), "")
@@ -268,6 +290,8 @@ class _Texts:
     ) -> Iterator[tuple[str, str]]:
         """Each part that may be repeated, as a text, after a text for what precedes it."""
         for at, (code, argument) in enumerate(tree):
+            if id(argument) not in self._repeating:
+                continue
             begin = before + self.sample(tree[:at], way)
             if code in _REPEATS and argument[1] >= _MANY:
                 yield begin, self.sample(argument[2], way)
@@ -291,23 +315,32 @@ def _parts(code: Any, argument: Any) -> Iterator[Sequence[tuple[Any, Any]]]:
         yield from (each for each in argument[1:] if each is not None)
 
 
-def hard_texts(pattern: re.Pattern[Any], size: int) -> Iterator[tuple[Any, Any]]:
-    """Texts of some `size` characters, each with one that is four times as long, in which a part of
-    the expression is repeated, and then broken off."""
+@dataclass(frozen=True)
+class Text:
+    """A part of the expression, repeated after what precedes it, and then broken off."""
+
+    begin: str
+    body: str
+    end: str
+
+    def sized(self, size: int, like: str | bytes) -> Any:
+        """It, with some `size` characters of repeated parts, in the type of the expression."""
+        text = self.begin + self.body * (size // len(self.body) + 1) + self.end
+        return text.encode("latin-1", "replace") if isinstance(like, bytes) else text
+
+
+def hard_texts(pattern: re.Pattern[Any]) -> list[Text]:
     texts = _Texts(pattern)
-    pairs: dict[tuple[str, str, str], None] = {}
-    for character in texts.characters:
-        for branch in range(3):
-            for times in (0, 1):
-                for before, unit in texts.repeated(texts.tree, _Way(character, branch, times)):
-                    for end in ("", "!", "\n", "\0"):
-                        for begin, body in ((before, unit), ("", unit), ("", before + unit)):
-                            if body:
-                                pairs[begin, body, end] = None
-    for begin, body, end in pairs:
-        count = size // len(body) + 1
-        short, long = begin + body * count + end, begin + body * 4 * count + end
-        if isinstance(pattern.pattern, bytes):
-            yield short.encode("latin-1", "replace"), long.encode("latin-1", "replace")
-        else:
-            yield short, long
+    found: dict[Text, None] = {}
+    parts = {
+        part: None
+        for character in texts.characters
+        for branch in range(3)
+        for times in (0, 1)
+        for part in texts.repeated(texts.tree, _Way(character, branch, times))
+    }
+    for before, unit in parts:
+        for begin, body in ((before, unit), ("", unit), ("", before + unit)):
+            if body:
+                found |= {Text(begin, body, end): None for end in texts.ends}
+    return list(found)

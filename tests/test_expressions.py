@@ -5,22 +5,25 @@ from __future__ import annotations
 import ast
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from time import process_time
 from typing import Any
 
 import pytest
 
-from tests.expressions import Found, calls_of_re, expressions, hard_texts, used
+from tests.expressions import Found, Text, calls_of_re, expressions, hard_texts, used
 
-SIZE = 1500
-"""Characters of the shorter text."""
-FLOOR = 0.0002
-"""Seconds below which a text is no evidence: a linear expression takes some 20 µs for it."""
-LIMIT = 10.0
-"""Seconds after which a text is too hard, whatever the next one takes.  A timer of the process' own
-time would make that time coarse: steps of 4 ms."""
+SMALL, LARGE = (250, 8), (1500, 11)
+"""Characters of the shorter text, and how many times as much one that is four times as long may
+cost: linear is 4 to 6, quadratic 16.  The small one is no proof that an expression is not linear:
+it is shorter than what some may repeat."""
+FLOOR = 0.00015
+"""Seconds below which the small text is no evidence: a quadratic expression takes twice as long,
+and a linear one some 20 µs."""
+LIMIT = 3.0
+"""Seconds of this process after which a text is too hard: no linear expression takes so long for
+all of its runs."""
 EXPRESSIONS = expressions()
 
 
@@ -30,13 +33,16 @@ class TooHardError(Exception):
 
 @contextmanager
 def limited() -> Iterator[None]:
-    """An expression that does not come to an end is interrupted."""
+    """An expression that does not come to an end is interrupted.  (A timer of the process' own time
+    would make that time coarse: steps of 4 ms.)"""
+    begin = process_time()
 
     def stop(*_: object) -> None:
-        raise TooHardError
+        if process_time() - begin > LIMIT:
+            raise TooHardError
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, LIMIT)
+    signal.setitimer(signal.ITIMER_REAL, LIMIT, LIMIT)
     try:
         yield
     finally:
@@ -44,7 +50,7 @@ def limited() -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def seconds(pattern: re.Pattern[Any], use: str, text: Any, runs: int) -> float:
+def seconds(pattern: re.Pattern[Any], use: str, text: Any, runs: int = 1) -> float:
     """The least time of several runs."""
     taken = []
     for _ in range(runs):
@@ -54,33 +60,36 @@ def seconds(pattern: re.Pattern[Any], use: str, text: Any, runs: int) -> float:
     return min(taken)
 
 
-def is_linear(pattern: re.Pattern[Any], use: str, short: Any, long: Any) -> bool:
-    """Whether the long text costs at most eleven times as much: linear is 4 to 6, quadratic 16.
-    What else runs on this computer may slow down one measurement, but not all."""
-    try:
-        with limited():
-            if seconds(pattern, use, short, 1) < FLOOR:
-                return True
-            return any(
-                seconds(pattern, use, long, runs) <= 11 * seconds(pattern, use, short, runs)
-                for runs in (1, 3, 5, 9, 15)
-            )
-    except TooHardError:
-        return False
+def grows(pattern: re.Pattern[Any], use: str, text: Text, size: int, times: float) -> bool:
+    """Whether four times the text costs more than so many times as much.  What else runs on this
+    computer may slow down one measurement, but not all."""
+    short, long = (text.sized(length, pattern.pattern) for length in (size, 4 * size))
+    return seconds(pattern, use, long) >= FLOOR and all(
+        seconds(pattern, use, long, runs) > times * seconds(pattern, use, short, runs)
+        for runs in (1, 3, 9)
+    )
 
 
-def too_hard(pattern: re.Pattern[Any], use: str) -> str:
-    """A text that is not linear, in short; empty if there is none."""
-    for short, long in hard_texts(pattern, SIZE):
-        if not is_linear(pattern, use, short, long):
-            return f"{short[:40]!r}…{short[-20:]!r}"
-    return ""
+def too_hard(pattern: re.Pattern[Any], uses: Collection[str]) -> dict[str, str]:
+    """By use, a text that is not linear, in short."""
+    found = {}
+    texts = hard_texts(pattern)
+    for use in uses:
+        for text in texts:
+            try:
+                with limited():
+                    hard = all(grows(pattern, use, text, *each) for each in (SMALL, LARGE))
+            except TooHardError:
+                hard = True
+            if hard:
+                found[use] = f"{text.begin[:20]!r} {text.body[:40]!r}… {text.end!r}"
+                break
+    return found
 
 
 @pytest.mark.parametrize("found", EXPRESSIONS, ids=[each.name for each in EXPRESSIONS])
 def test_four_times_the_text_costs_at_most_eleven_times_the_time(found: Found) -> None:
-    hard = {use: text for use in found.uses if (text := too_hard(found.pattern, use))}
-    assert hard == {}
+    assert too_hard(found.pattern, found.uses) == {}
 
 
 def test_every_expression_can_be_found() -> None:
@@ -113,5 +122,5 @@ def test_every_expression_can_be_found() -> None:
 )
 def test_what_is_not_linear_is_found(use: str, hard: Any, easy: Any) -> None:
     # On a busy machine the short text can take as long as a linear one's would, now and then.
-    assert any(too_hard(re.compile(hard), use) for _ in range(5))
-    assert not too_hard(re.compile(easy), use)
+    assert any(too_hard(re.compile(hard), {use}) for _ in range(5))
+    assert not too_hard(re.compile(easy), {use})
