@@ -47,6 +47,7 @@ MODELS = {
     "internlm": "internlm3",
     "apertus": "swiss-ai/apertus-70b",
     "iquest": "iquest-coder",
+    "xai": "x-ai/grok-code-fast-1",
     "tool_request": "some-local-model",
     "k2_horizon": "llm360/horizon",
     "content_invoke": "a-model",
@@ -78,7 +79,7 @@ def test_every_model_but_a_vendors_own_may_write_each_format(name: str) -> None:
     call = "So. " + CALLS[name].replace("¦", "")
     for model in ("kimi-k2.6", "qwen3-coder", "glm-5.2", "hermes-4-70b", "deepseek-v4", "a-model"):
         assert at_sizes(model, call) == f"So. {MEANT}".replace(": ", ":")
-    for model in ("gpt-5.5", "gemini-3-pro", "grok-5"):
+    for model in ("gpt-5.5", "gemini-3-pro", "claude-5" if name == "xai" else "grok-5"):
         assert at_sizes(model, call) == call.replace(": ", ":")
 
 

@@ -37,10 +37,12 @@ _MAY_BE_NAMED = re.compile(_MARKS)
 _MAX_BLANKS = 8
 """Blanks between a marker that is named and one with it that begins no call."""
 _AROUND = r"[\w:.▁｜|-]{0,64}"
-_OF_CALLS = "call|tool|func|invo|param|arg_|antml|DSML"
+_OF_CALLS = "call|tool|func|invo|param|arg_|antml|DSML|GCML"
+_ENDS = "im_end|eot_id|eom_id|endoftext|end_of_text|end|return"
+"""Tokens that end a turn, between bars."""
 _REST = re.compile(
-    rf"\s*+(?:</(?P<name>{_AROUND}?(?:{_OF_CALLS}){_AROUND}+)>"
-    r"|<｜end▁of▁sentence｜>|<\|(?:im_end|eot_id|eom_id)\|>)"
+    rf"\s*+(?:</(?P<name>s|{_AROUND}?(?:{_OF_CALLS}){_AROUND}+)>"
+    rf"|<｜end▁of▁sentence｜>|<\|(?:{_ENDS})\|>)"
 )
 """What belongs to a call that it follows directly: a closing tag that some format may have, be it
 misspelt, or a token that ends a turn."""

@@ -45,6 +45,8 @@ CALLS = {
     "</function>¦</dots_function_call>",
     "step": '<steptml:toolcall>¦<steptml:invoke name="bash">¦<steptml:parameter name="command">¦'
     "ls¦</steptml:parameter>¦</steptml:invoke>¦</steptml:toolcall>",
+    "xai": '<xai:function_call name="bash">¦<parameter name="command">¦ls¦</parameter>¦'
+    "</xai:function_call>",
     "atem": '<atem:function_calls>¦<atem:invoke name="bash">¦<atem:parameter name="command">¦'
     "ls¦</atem:parameter>¦</atem:invoke>¦</atem:function_calls>",
     "harmony": f"<|channel|>¦commentary to=functions.bash <|constrain|>json<|message|>¦{LS}¦"
@@ -74,7 +76,7 @@ CALLS = {
     "calling_tool": f"[Calling tool:¦ bash({LS}¦)]",
 }
 TAGGED = ("kimi_k3", "dsml", "qwen", "glm", "claude", "minimax_m2", "minimax_m3", "function")
-TAGGED += ("step", "atem", "hunyuan")
+TAGGED += ("step", "atem", "hunyuan", "xai")
 BRACKETED = ("gemma", "lfm2", "python")
 JSON = sorted(CALLS.keys() - {*TAGGED, *BRACKETED})
 PIECES = sorted({piece for call in CALLS.values() for piece in call.split("¦")})

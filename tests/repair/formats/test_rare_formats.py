@@ -64,6 +64,35 @@ SHAPES = {
         f'<{G}tool_calls><{G}invoke name="finish"></{G}invoke></{G}tool_calls>',
         "[finish {}]",
     ),
+    "iquest, between tags": (
+        "<iquest_tool_call>bash<arg_key>command</arg_key><arg_value>ls</arg_value>"
+        "</iquest_tool_call>",
+        BASH,
+    ),
+    "iquest coder": (
+        "I look.\n<iquestcoder_tool_call>bash\n<arg_key>command</arg_key>\n<arg_value>ls"
+        "</arg_value>\n<arg_key>timeout</arg_key><arg_value>5</arg_value></iquestcoder_tool_call>",
+        "I look.\n" + BOTH,
+    ),
+    "iquest coder, no arguments": (
+        "<iquestcoder_tool_call>finish</iquestcoder_tool_call>",
+        "[finish {}]",
+    ),
+    "grok": (
+        'So:\n<xai:function_call name="bash">\n<parameter name="command">ls</parameter>\n'
+        "</xai:function_call>",
+        "So:\n" + BASH,
+    ),
+    "deepseek with ASCII bars": (
+        f"<|tool_calls_begin|><|tool_call_begin|>bash<|tool_sep|>{LS}<|tool_call_end|>"
+        "<|tool_calls_end|>",
+        BASH,
+    ),
+    "deepseek with ASCII bars, in a fence": (
+        "<|tool_calls_begin|><|tool_call_begin|>function<|tool_sep|>bash\n```json\n"
+        f"{LS}\n```<|tool_call_end|><|tool_calls_end|>",
+        BASH,
+    ),
     "minimax m3, keys with a dash": (
         f'{M3}<tool_call>\n{M3}<invoke name="grep">\n{M3}<pattern>x{M3}</pattern>\n'
         f"{M3}<-A>3{M3}</-A>\n{M3}<-n>true{M3}</-n>\n{M3}</invoke>\n{M3}</tool_call>",
@@ -175,6 +204,8 @@ SHAPES = {
     "function, a text": (f'<tool_call>{{"function": "bash", "arguments": {LS}}}</tool_call>', BASH),
     "toolcall": (f"<toolcall>{OBJECT}</toolcall>", BASH),
     "tool-call": (f"<tool-call>\n{OBJECT}\n</tool-call>", BASH),
+    "functioncall": (f"<functioncall> {OBJECT}<|endoftext|>", BASH),
+    "the end of a turn": (f"<tool_call>{OBJECT}</tool_call></s>", BASH),
     "tool_request": (f"So.\n[TOOL_REQUEST]{OBJECT}[END_TOOL_REQUEST]", "So.\n" + BASH),
     "tool_request, over lines": (f"[TOOL_REQUEST]\n{OBJECT}\n[END_TOOL_REQUEST]", BASH),
     "toolcall and an element": (f"<toolcall><bash>{LS}</bash></toolcall>", BASH),
@@ -349,6 +380,7 @@ AFTER_A_CALL = {
     "\nDone.": "\nDone.",
     "\n</tool_call>\n</tool_calls>\nDone.": "\nDone.",
     "</div> is no end of it": "</div> is no end of it",
+    "<|end|>\nDone.": "\nDone.",
     "\nThe end is </tool_call>, then <｜end▁of▁sentence｜>.": "=",
     " < 5 and <b>so</b>": "=",
 }
@@ -372,7 +404,14 @@ def test_a_text_about_a_format_is_a_text_to_the_character(text: str) -> None:
         assert gist(events_of(pieces, ACTIVE, REQUEST)) == text
 
 
-@pytest.mark.parametrize("text", [text for text, _ in SHAPES.values() if "=self" not in text])
+NOT_TO_THE_CHARACTER = ("=self", "_begin|>")
+"""A thought becomes one, and of DeepSeek's tokens with ASCII bars some are strays of Kimi's."""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [text for text, _ in SHAPES.values() if not any(one in text for one in NOT_TO_THE_CHARACTER)],
+)
 def test_a_call_of_a_tool_that_nobody_declared_is_text_to_the_character(text: str) -> None:
     for tool in TOOLS:
         text = text.replace(tool, "rm")

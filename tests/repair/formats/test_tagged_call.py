@@ -105,6 +105,13 @@ def invocations(section: str, head: str = "", *, typed: bool = False) -> Writer:
     return write
 
 
+def xai(name: str, arguments: dict[str, Any], line: str) -> Parts:
+    parts: Parts = [f'<xai:function_call name="{name}">', (line,)]
+    for key, value in arguments.items():
+        parts += [f'<parameter name="{key}">', (said(value),), "</parameter>", (line,)]
+    return [*parts, "</xai:function_call>"]
+
+
 def minimax_m3(name: str, arguments: dict[str, Any], line: str) -> Parts:
     parts: Parts = [f"{P}<tool_call>", (line,), f'{P}<invoke name="{name}">', (line,)]
     for key, value in arguments.items():
@@ -130,6 +137,7 @@ WRITERS: dict[str, Writer] = {
     "minimax_m2": invocations("minimax:tool_call"),
     "minimax_m3": minimax_m3,
     "claude": invocations("function_calls", "antml:"),
+    "xai": xai,
     "gigachat": invocations("tool_calls", "｜GCML｜", typed=True),
 }
 

@@ -6,7 +6,8 @@
     V3.1     calls_begin call_begin NAME sep {…} call_end … calls_end
 
 A token is ``<｜tool▁calls▁begin｜>``; detokenizers also write its words with ``_`` or blanks
-between them.  The model leaves out ``calls_begin``, ``call_begin``, and what closes a call.
+between them, or ASCII bars.  The model leaves out ``calls_begin``, ``call_begin``, and what closes
+a call.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from .protocol import WORD, LeakFormat, LeakParser
 
 _WORDS = ("tool calls begin", "tool calls end", "tool call begin", "tool call end", "tool sep")
 _NAMES = {
-    f"<｜{words.replace(' ', between)}｜>": words.partition(" ")[2].replace(" ", "_")
+    f"<{bar}{words.replace(' ', between)}{bar}>": words.partition(" ")[2].replace(" ", "_")
     for words in _WORDS
-    for between in ("▁", "_", " ", r"\_")
+    for bar, between in (*(("｜", each) for each in ("▁", "_", " ", r"\_")), ("|", "_"))
 }
 _MARKERS = marker_set(_NAMES)
 
@@ -89,7 +90,7 @@ class DeepSeekParser(LeakParser):
 
 DEEPSEEK = LeakFormat(
     "deepseek",
-    ("<｜tool",),
+    ("<｜tool", "<|tool_"),
     _MARKERS,
     DeepSeekParser,
     openers=[token for token, name in _NAMES.items() if name.endswith("_begin")],

@@ -100,6 +100,9 @@ ANSWER = _enclosed(
 )
 TOOLCALL = _enclosed("hermes", "<toolcall>", "</toolcall>", *_MEMBER)
 TOOL_DASH_CALL = _enclosed("hermes", "<tool-call>", "</tool-call>", *_MEMBER)
+FUNCTIONCALL = _enclosed(
+    "function_call", "<functioncall>", "</functioncall>", *_MEMBER, marked=False
+)
 TOOL_REQUEST = _enclosed("tool_request", "[TOOL_REQUEST]", "[END_TOOL_REQUEST]", *_MEMBER)
 GIGACHAT = _enclosed(
     "gigachat",

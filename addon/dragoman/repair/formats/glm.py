@@ -9,7 +9,7 @@ GLM-5.3 also writes ``<tool_call>NAME>{…}</tool_call>``, and GLM-5.2 ``<tool_c
 for a call without arguments; under load it loses any one of these tags, or doubles one of a key.
 GLM-4 writes a name, a line end and a JSON object, and nothing else (`GLM_4`).
 Hunyuan writes ``<tool_calls>`` around calls and ``<tool_sep>`` after a name; all its tags may end
-with a suffix, as in ``<tool_call:opensource>``.
+with a suffix, as in ``<tool_call:opensource>``.  IQuest has ``<iquest_tool_call>`` around a call.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _NAME = r"([^<>\n]{1,128}+)"
 _ARGUMENT = TagKind.ARGUMENT
 
 
-def _table(suffix: str = "") -> TagTable:
-    """The tags, with a suffix to the name of each."""
-    plain = (OPEN, CLOSE, KEY, KEY_END, VALUE, VALUE_END, "<tool_sep>")
+def _table(suffix: str = "", around: str = "tool_call") -> TagTable:
+    """The tags, with a suffix to the name of each; that of those `around` a call."""
+    plain = (f"<{around}>", f"</{around}>", KEY, KEY_END, VALUE, VALUE_END, "<tool_sep>")
     tags_of_all = [tag.replace(">", f"{suffix}>") for tag in plain]
     call, close, key, key_end, value, value_end, separates = tags_of_all
     follows = (key, close, value_end, key_end)
@@ -150,4 +150,12 @@ def _hunyuan(suffix: str) -> LeakFormat:
     return LeakFormat("hunyuan", tuple(opens), markers, partial(HeldCalls, _table(suffix)))
 
 
+def _iquest(around: str) -> LeakFormat:
+    """IQuest's format with this tag around a call."""
+    begin, end = f"<{around}>", f"</{around}>"
+    markers = opening((begin,), "[A-Za-z0-9_]", ends=(end,))
+    return LeakFormat("iquest", (begin, end), markers, partial(HeldCalls, _table("", around)))
+
+
 HUNYUAN, HUNYUAN_OPEN = _hunyuan(""), _hunyuan(":opensource")
+IQUEST, IQUEST_CODER = _iquest("iquest_tool_call"), _iquest("iquestcoder_tool_call")

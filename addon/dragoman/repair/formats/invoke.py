@@ -17,7 +17,7 @@ The tags of Claude may have ``antml:`` before their names.  Where they leak, oft
 before them that is one word, ``call``, ``count`` or ``court``: it belongs to the call.
 
 Muse writes ``atem:`` before all names, and a header like Harmony's before a call, a thought
-(``to=self``) or an answer (``to=user``); Step writes ``steptml:``.
+(``to=self``) or an answer (``to=user``); Step writes ``steptml:``, Grok ``<xai:function_call``.
 """
 
 from __future__ import annotations
@@ -107,6 +107,11 @@ FUNCTION = TaggedFormat(
     "function",
     ("<function", *(f"<{word}" for word in _WRAPPERS)),
     replace(invocations((), wrappers=_WRAPPERS, parts=_FUNCTIONS), cdata=True),
+)
+XAI = TaggedFormat(
+    "xai",
+    ("<xai:",),
+    invocations((), parts={"xai:function_call": TagKind.CALL, "parameter": TagKind.ARGUMENT}),
 )
 STEP = TaggedFormat(
     "step",

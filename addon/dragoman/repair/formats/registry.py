@@ -13,9 +13,9 @@ from ..model_family import VENDORS, families_of
 from . import bracketed, enclosed_json
 from .bracketed import GEMMA, LFM2, MINIMAX_ARROWS
 from .deepseek import DEEPSEEK
-from .glm import GLM, GLM_4, HUNYUAN, HUNYUAN_OPEN
+from .glm import GLM, GLM_4, HUNYUAN, HUNYUAN_OPEN, IQUEST, IQUEST_CODER
 from .harmony import HARMONY, HARMONY_STRIPPED
-from .invoke import ATEM, CLAUDE, DSML, FUNCTION, GIGACHAT_TAGS, MINIMAX_M2, STEP
+from .invoke import ATEM, CLAUDE, DSML, FUNCTION, GIGACHAT_TAGS, MINIMAX_M2, STEP, XAI
 from .json_alone import JSON_ALONE
 from .kimi_k2 import KIMI_K2
 from .kimi_k3 import KIMI_K3
@@ -43,12 +43,15 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     GLM_4: _UNKNOWN | {"glm"},
     HUNYUAN: frozenset({"open"}),
     HUNYUAN_OPEN: frozenset({"open"}),
+    IQUEST: frozenset({"open"}),
+    IQUEST_CODER: frozenset({"open"}),
     CLAUDE: frozenset({"anthropic"}),
     MINIMAX_M2: frozenset({"minimax", "deepseek"}),
     MINIMAX_M3: frozenset({"minimax"}),
     FUNCTION: frozenset({"open", "seed"}),
     ATEM: frozenset({"muse"}),
     STEP: frozenset({"open"}),
+    XAI: frozenset({"xai"}),
     GIGACHAT_TAGS: frozenset({"open"}),
     HARMONY: frozenset({"gpt-oss"}),
     HARMONY_STRIPPED: frozenset({"gpt-oss"}),
@@ -82,6 +85,7 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     enclosed_json.TOOLCALL_NAMED: frozenset({"hermes"}),
     enclosed_json.TOOL_DASH_CALL: frozenset({"hermes"}),
     enclosed_json.TOOL_REQUEST: frozenset(),
+    enclosed_json.FUNCTIONCALL: frozenset({"hermes"}),
     enclosed_json.ATTRIBUTES: frozenset({"deepseek"}),
     enclosed_json.CALLING_TOOL: frozenset(),
     enclosed_json.TOOL_USE: frozenset(),
