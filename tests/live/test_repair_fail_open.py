@@ -115,7 +115,6 @@ def words_of(body: bytes, index: int = 0) -> list[str]:
 
 STREAM_STAGES = [
     "proxy.flows.repair_reply:tools_of",
-    "proxy.flows.live_stream:decoder_for",
     "proxy.flows.repair_reply:RepairStream",
     "proxy.flows.cure_flow:request_value",
     "proxy.flows.cure_flow:History.of",
@@ -250,16 +249,6 @@ def test_a_fault_in_a_stream_of_two_choices_costs_no_text(chat: Chat, stage: str
     for body in faults(chat, stage, both.stream_of_two_choices, ""):
         for index in (0, 1):
             assert_whole_or_broken_off(body, both.words, index)
-
-
-def test_a_fault_of_the_decoder_breaks_the_reply_off(chat: Chat) -> None:
-    options = ";encoding=gzip;cut=event;pace=0.0005"
-    bodies = faults(chat, "proxy.content_decoding:Decoder.feed", LEAK.stream, options)
-    assert len(bodies) > 5
-    for body in bodies:
-        assert b"error" not in body
-        came = words_of(body if b"[DONE]" in body else body + b"data: [DONE]\n\n")
-        assert came == LEAK.words[: len(came)]
 
 
 WHOLE = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import gzip
 import time
 import weakref
 
@@ -11,7 +10,6 @@ import pytest
 from mitmproxy.test import tflow
 
 from dragoman.chat.repair import ChatRepair
-from dragoman.proxy.content_decoding import decoder_for
 from dragoman.proxy.flows.live_stream import ReplyContext
 from dragoman.proxy.flows.repair_reply import RepairStream, new_second
 from dragoman.proxy.observe.recorder import FlowRecorder
@@ -43,24 +41,6 @@ def test_an_ended_stream_lets_go_of_the_declared_tools_without_a_collection() ->
         assert known() is None
     finally:
         gc.enable()
-
-
-def test_what_is_decoded_after_the_end_of_a_turn_waits_with_it() -> None:
-    call = {"index": 0, "id": "a", "function": {"name": "bash", "arguments": "{}"}}
-    deltas = [{"reasoning": "So."}, {"tool_calls": [call]}]
-    last = sse([chunk({}, "tool_calls")])
-    begin, end = last.split(b"data: [DONE]")
-    body = sse(list(map(chunk, deltas)), done=False) + begin, b"data: [DONE]" + end
-    record = FlowRecorder(tflow.tflow(resp=True), "repair", keep=1000)
-    stream = RepairStream(
-        ChatRepair(DeclaredTools.of_request(REQUEST), RepairOptions(), record.evidence, 1),
-        ReplyContext("a flow", record, decoder_for("gzip")),
-        reports_end=True,
-        keeps=True,
-    )
-    sent = b"".join(stream(b"".join(map(gzip.compress, body))))
-    assert stream.holds_end
-    assert sent + stream.release_end() == b"".join(body)
 
 
 def test_no_two_replies_have_the_same_second(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,8 @@ REFUSED = "refused:"
 LOST = "lost its stream:"
 """The note on a reply that two addons wanted to change: who did not, and to whom it was lost."""
 OURS = "Dragoman"
+UNREAD = "passed unread:"
+"""The note on a stream that was not repaired, as its host compressed it: with what."""
 _BY_US = "refused by Dragoman"
 MAX_REASON = 60
 _REFUSALS = frozenset({400, 413, 422})
@@ -168,7 +170,10 @@ def what_was_done(job: Job, outcome: Outcome, evidence: Evidence) -> str:
         return "bridge"
     request = ["cured"] if evidence.cures else []
     if job == "watch":
-        return "".join(request) or "passed"
+        unread = [
+            f"passed unread ({encoding})" for what, encoding in evidence.notes if what == UNREAD
+        ]
+        return ", ".join([*request, *unread]) or "passed"
     if evidence.calls or evidence.notes != evidence.of_request or outcome.ending != "answered":
         return ", ".join([*request, "repair"])
     return "".join(request) or "clean"

@@ -320,12 +320,16 @@ class Dragoman:
     def give_up_whole(self, flow: http.HTTPFlow) -> None:
         state = state_of(flow)
         bridged, state.turn = state.turn, None
-        if bridged is not None:
-            logger.error("%s: the upstream's answer is too large", name_of(flow))
-            self._monitor.of(flow, "bridge").evidence.note("failed", "the answer is too large")
-            flow.response = error_responses.too_large(bridged.errors)
+        if flow.response is not None and bridged is not None:
+            self._replies.give_up(flow, flow.response, bridged)
         elif flow.response is not None:
             self._repair.pass_unread(flow, flow.response)
+
+    def is_unreadable(self, flow: http.HTTPFlow) -> bool:
+        response, bridged = flow.response, state_of(flow).turn
+        if response is None or bridged is None:
+            return False
+        return self._replies.is_unreadable(response, bridged)
 
     def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response:
         state = state_of(flow)

@@ -14,7 +14,6 @@ from ..messages.errors import MessagesErrors
 from ..stored.store import NotOpened, StoreError, StoreFull
 from ..wire.errors import OPENAI, ErrorForm, Refused
 from ..wire.json_codec import NotJson, TooDeep
-from .content_decoding import MAX_REPLY
 from .routes import Route
 
 logger = logging.getLogger(__name__)
@@ -75,6 +74,5 @@ def unreachable(error: str, form: ErrorForm = OPENAI) -> http.Response:
     return error_response(502, message, "upstream_unreachable", form)
 
 
-def too_large(form: ErrorForm) -> http.Response:
-    message = f"The upstream's answer is too large: more than {MAX_REPLY} bytes."
-    return error_response(502, message, "upstream_too_large", form)
+def unusable(why: str, code: str, form: ErrorForm) -> http.Response:
+    return error_response(502, f"The upstream's answer is {why}.", code, form)

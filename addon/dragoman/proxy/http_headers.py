@@ -11,9 +11,11 @@ from mitmproxy import http
 
 from ..wire.json_codec import loads
 from ..wire.request_bounds import BYTES, MAX_BODY, TooLarge, check_size, check_value
-from .content_decoding import MAX_REPLY, CutOffError, TooLargeError, decode
+from .content_decoding import IDENTITY, MAX_REPLY, CutOffError, TooLargeError, decode
 
 EVENT_STREAM = "text/event-stream"
+PIECES = 16
+"""Pieces of a body that are decoded before others have their turn."""
 _OF_A_BODY = re.compile(
     r"content-(?!type$|length$).+|(?:repr-)?digest|etag|last-modified|range|if-.+|trailer"
     r"|x-.*content-(?:md5|sha256)",
@@ -30,6 +32,10 @@ def encoding_of(message: http.Message) -> str:
     return str(message.headers.get("content-encoding", "identity"))
 
 
+def is_encoded(message: http.Message) -> bool:
+    return encoding_of(message).strip().lower() not in IDENTITY
+
+
 def decoded(message: http.Message, limit: int) -> Iterator[bytes]:
     """The body without its encoding, in pieces; see `content_decoding.decode`."""
     return decode(message.raw_content or b"", encoding_of(message), limit)
@@ -42,12 +48,13 @@ def body_of(message: http.Message, limit: int = MAX_REPLY) -> bytes:
 
 async def request_body(request: http.Request) -> bytes:
     """All of it, or what came of one that is cut off: perhaps only a checksum is missing.  Others
-    have their turn after each piece.  Raises `TooLarge` and `DecodingError`."""
+    have their turn meanwhile.  Raises `TooLarge` and `DecodingError`."""
     pieces = []
     try:
-        for piece in decoded(request, MAX_BODY):
+        for number, piece in enumerate(decoded(request, MAX_BODY)):
             pieces.append(piece)
-            await asyncio.sleep(0)
+            if number % PIECES == 0:
+                await asyncio.sleep(0)
     except TooLargeError:
         raise TooLarge(BYTES) from None
     except CutOffError:

@@ -84,11 +84,6 @@ class RepairPipeline:
             return b""
         return (HEARTBEAT if self._verbatim else self._repair.heartbeat()).raw
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether something was sent, and nothing of an event is held."""
-        return not self._splitter.held and bool(self._sent)
-
     def feed(self, data: bytes) -> bytes:
         """A piece of the upstream's body, or none: see `waits`."""
         if self._verbatim:

@@ -1,9 +1,8 @@
 """A bridged reply, from its headers to its end, streamed or whole.
 
-``bytes -> (decoding) -> repair -> bridge -> bytes``: the stages are composed in
-`bridge.reply.pipeline`; here is what surrounds them: decoding, the record, the log, the clock and
-the store.  After a fault of ours the client of a stream gets its one terminal, a failure,
-and whatever still comes from the upstream is ignored.
+``bytes -> repair -> bridge -> bytes``: the stages are composed in `bridge.reply.pipeline`; here is
+what surrounds them: the record, the log, the clock and the store.  After a fault of ours the client
+of a stream gets its one terminal, a failure, and whatever still comes from the upstream is ignored.
 """
 
 from __future__ import annotations
@@ -19,14 +18,21 @@ from ...bridge.apis import turn_reader
 from ...bridge.reply.bridge_pipeline import Answer, BridgePipeline, answer, failed
 from ...bridge.reply.converter import ReplyConverter
 from ...chat.repair import ChatRepair
-from ...notes import Evidence
+from ...notes import Evidence, printable
 from ...stored.store import NotOpened, StoreError
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, NotJson
 from ...wire.sse import Frame, joined
-from ..content_decoding import MAX_REPLY, DecodingError, is_unreadable
+from ..content_decoding import MAX_REPLY, DecodingError
+from ..error_responses import unusable
 from ..flow_state import state_of
-from ..http_headers import body_of, encoding_of, set_event_stream, set_stream_framing
+from ..http_headers import (
+    body_of,
+    encoding_of,
+    is_encoded,
+    set_event_stream,
+    set_stream_framing,
+)
 from ..observe.monitor import FlowMonitor, name_of
 from ..stored.async_store import AsyncStore
 from .bridge_request import SENT_AGAIN
@@ -65,14 +71,10 @@ class BridgeReplies:
         bridged.repair = test is None or test(flow)
         if missed := _missed(bridged.record.evidence):
             response.headers[MISSED_HEADER] = missed
-        if bridged.turn.stream and 200 <= response.status_code < 300:
+        if _streams(response, bridged) and not is_encoded(response):
             self._stream(flow, response, bridged)
 
     def _stream(self, flow: http.HTTPFlow, response: http.Response, bridged: BridgedTurn) -> None:
-        encoding = encoding_of(response)
-        if is_unreadable(encoding):
-            logger.warning("%s: cannot decode %r on the way", name_of(flow), encoding)
-            return
         try:
             context = ReplyContext.of(
                 flow,
@@ -95,6 +97,22 @@ class BridgeReplies:
         self._monitor.streams(flow)
         set_event_stream(response)
         set_stream_framing(flow.request, response)
+
+    @staticmethod
+    def is_unreadable(response: http.Response, bridged: BridgedTurn) -> bool:
+        """Whether the reply, whose headers have come, is a stream that is compressed."""
+        return _streams(response, bridged) and is_encoded(response)
+
+    def give_up(self, flow: http.HTTPFlow, response: http.Response, bridged: BridgedTurn) -> None:
+        """Answer with an error in the place of a reply that is that, or too large."""
+        why, code = f"too large: more than {MAX_REPLY} bytes", "upstream_too_large"
+        if self.is_unreadable(response, bridged):
+            encoding = printable(encoding_of(response))
+            why = f"a compressed stream ({encoding}), although none was asked for"
+            code = "upstream_compressed"
+        logger.error("%s: the upstream's answer is %s", name_of(flow), why)
+        bridged.record.evidence.note("failed", f"the answer is {why.partition(':')[0]}")
+        flow.response = unusable(why, code, bridged.errors)
 
     async def keep(self, flow: http.HTTPFlow) -> None:
         """Keep the response that is about to end."""
@@ -162,6 +180,10 @@ class BridgeReplies:
             logger.exception("%s: this response is not kept", name_of(flow))
 
 
+def _streams(response: http.Response, bridged: BridgedTurn) -> bool:
+    return bridged.turn.stream and 200 <= response.status_code < 300
+
+
 def _send(answer: Answer, response: http.Response) -> None:
     if response.status_code != answer.status:
         response.status_code = answer.status
@@ -216,9 +238,9 @@ class BridgeStream(LiveStream):
         )
         context.record.read = self._pipeline.read
 
-    def _feed(self, plain: bytes) -> bytes:
+    def _feed(self, data: bytes) -> bytes:
         try:
-            frames = self._pipeline.feed(plain)
+            frames = self._pipeline.feed(data)
             while self._pipeline.waits and not self._waits:
                 frames += self._pipeline.feed(b"")
         except Exception:
@@ -239,11 +261,6 @@ class BridgeStream(LiveStream):
         except Exception:
             frames = self._fault("Dragoman could not convert the upstream's reply.")
         return self._leaving(frames)
-
-    def _undecodable(self, error: str) -> bytes:
-        logger.error("%s: upstream's compressed body is unusable: %s", self._name, error)
-        error = f"The upstream's compressed body is unusable: {error}."
-        return self._leaving(self._failed(error))
 
     @property
     def holds_end(self) -> bool:

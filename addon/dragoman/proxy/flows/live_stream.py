@@ -7,20 +7,15 @@ send something when no piece comes (`http_stream` asks).  No exception may escap
 
 from __future__ import annotations
 
-import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mitmproxy import http
 
-from ..content_decoding import Decoder, DecodingError, decoder_for
-from ..http_headers import EVENT_STREAM, encoding_of, media_type
+from ..http_headers import EVENT_STREAM, encoding_of, is_encoded, media_type
 from ..observe.recorder import FlowRecorder
 from ..routes import is_replayed
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +25,6 @@ class ReplyContext:
     name: str
     """The flow's, in the log."""
     record: FlowRecorder
-    decoder: Decoder | None = None
     heartbeat: float = 0
     """Seconds of silence after which the client is sent something; 0: never."""
     labelled: bool = True
@@ -56,7 +50,6 @@ class ReplyContext:
         return cls(
             name,
             record,
-            decoder_for(encoding_of(response)),
             heartbeat,
             labelled=media_type(response) == EVENT_STREAM,
             waits=waits,
@@ -82,7 +75,6 @@ class LiveStream(ABC):
         self._name = context.name
         self._record = context.record
         self._heartbeat = context.heartbeat
-        self._decoder = context.decoder
         self._waits = context.waits
         self._over = False
         """Whether what still comes is ignored."""
@@ -92,35 +84,19 @@ class LiveStream(ABC):
         """A piece of the upstream's body, ``b""`` at its end.  Returns no empty piece:
         mitmproxy would write it as the end of a chunked body."""
         self.started = True
-        if data and self._decoder is None and not self._over:
-            sent = self._feed(data)
-            self._record.reply.add(data, sent)
+        if self._over:
+            data = sent = b""
         else:
-            sent = self._feed_other(data)
-            self._record.reply.add(b"", sent)
+            sent = self._feed(data) if data else self._close()
+        self._record.reply.add(data, sent)
         if not sent:
             return []
         self._sent_at = time.monotonic()
         return [sent]
 
-    def _feed_other(self, data: bytes) -> bytes:
-        if self._over:
-            return b""
-        if not data:
-            return self._close()
-        assert self._decoder is not None
-        out: list[bytes] = []
-        try:
-            for plain in _decoded(self._decoder, data, self._name):
-                self._record.reply.add_received(plain)
-                out.append(b"" if self._over else self._feed(plain))
-        except DecodingError as error:
-            out.append(self._undecodable(str(error)))
-        return b"".join(out)
-
     @abstractmethod
-    def _feed(self, plain: bytes) -> bytes:
-        """A piece of the body without its content encoding."""
+    def _feed(self, data: bytes) -> bytes:
+        """A piece of the body."""
 
     @property
     @abstractmethod
@@ -135,10 +111,6 @@ class LiveStream(ABC):
     @abstractmethod
     def _close(self) -> bytes:
         """The end of the body."""
-
-    @abstractmethod
-    def _undecodable(self, error: str) -> bytes:
-        """The rest of the body cannot be decoded."""
 
     def opening(self) -> bytes:
         """Sent as soon as the upstream's headers have come."""
@@ -183,34 +155,12 @@ class LiveStream(ABC):
 
 
 class WatchedStream:
-    """A stream that passes as it comes, and is recorded."""
+    """A stream that passes as it comes, in its content encoding, and is recorded."""
 
-    def __init__(self, record: FlowRecorder, decoder: Decoder | None, name: str) -> None:
-        self._record = record
-        record.passes_encoded = decoder is not None
-        self._decoder = decoder
-        self._name = name
-        self._readable = True
+    def __init__(self, record: FlowRecorder, response: http.Response) -> None:
+        self._reply = record.reply
+        self._reply.encoding = encoding_of(response) if is_encoded(response) else ""
 
     def __call__(self, data: bytes) -> list[bytes]:
-        if self._decoder is None:
-            self._record.reply.add(data, data)
-            return [data] if data else []
-        try:
-            for plain in _decoded(self._decoder, data, self._name) if self._readable else ():
-                self._record.reply.add_received(plain)
-        except DecodingError:
-            self._readable = False
-        self._record.reply.add(b"", data)
+        self._reply.add(data, data)
         return [data] if data else []
-
-
-def _decoded(decoder: Decoder, data: bytes, name: str) -> Iterator[bytes]:
-    """A piece of the body without its content encoding; raises `DecodingError` and nothing else."""
-    try:
-        yield from decoder.feed(data)
-    except DecodingError:
-        raise
-    except Exception:
-        logger.exception("%s: decoding failed", name)
-        raise DecodingError("Dragoman cannot decode it") from None

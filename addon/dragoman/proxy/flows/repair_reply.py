@@ -1,8 +1,8 @@
 """A reply that is repaired, or only watched, from its headers to its end, streamed or whole.
 
-``bytes -> (decoding) -> repair -> bytes``: the stages are composed in `reply.pipeline`; here is
-what surrounds them: decoding, the record and the log.  After a fault the log has one traceback,
-what is held is released, and the rest passes as it comes.
+``bytes -> repair -> bytes``: the stages are composed in `reply.pipeline`; here is what surrounds
+them: the record and the log.  A stream that is compressed passes unread, and says so.  After a
+fault the log has one traceback, what is held is released, and the rest passes as it comes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from mitmproxy import http
 
 from ...bridge.apis import Tools, declared, repair_whole, stage_for, tools_of, turn_reader
 from ...bridge.cure.tool_names import ToolNames
+from ...inspect.outcome import UNREAD
 from ...messages.repair import OVERFLOW_REWORDED
 from ...repair.declared_tools import DeclaredTools
 from ...repair.stage import RepairStage
@@ -26,13 +27,14 @@ from ...wire.json_codec import NotJson
 from ...wire.request_bounds import TooLarge
 from ...wire.sse import is_event_stream
 from ..body_clues import MAX_ERROR
-from ..content_decoding import MAX_REPLY, DecodingError, decoder_for, is_unreadable
+from ..content_decoding import MAX_REPLY, DecodingError
 from ..error_responses import unreachable
 from ..flow_state import state_of
 from ..http_headers import (
     EVENT_STREAM,
     body_of,
     encoding_of,
+    is_encoded,
     media_type,
     request_body,
     request_value,
@@ -170,13 +172,15 @@ class RepairReplies:
         keeps: bool,
     ) -> None:
         """Have the reply repaired while it streams, or pass as it comes if that is impossible."""
-        encoding = encoding_of(response)
-        repairs = settings.repair is None or settings.repair(flow)
-        record = self._monitor.of(flow, "repair" if repairs else "watch")
-        if is_unreadable(encoding):
-            logger.warning("%s: cannot decode %r; not repaired", name_of(flow), encoding)
+        if is_encoded(response):
+            encoding = encoding_of(response)
+            self._monitor.of(flow, "watch").evidence.note(UNREAD, encoding)
+            error = "%s: not repaired: its stream is compressed (%r), though identity was asked for"
+            logger.warning(error, name_of(flow), encoding)
             self._pass_on(flow, response)
             return
+        repairs = settings.repair is None or settings.repair(flow)
+        record = self._monitor.of(flow, "repair" if repairs else "watch")
         names = state_of(flow).tool_names
         tools = _sent_tools(request, names, record)
         self._monitor.take_stream(flow, response)
@@ -202,8 +206,7 @@ class RepairReplies:
         """Have an event stream pass, recorded if it is an LLM's."""
         record = recorder_of(flow)
         if record is not None and not callable(response.stream):
-            decoder = decoder_for(encoding_of(response))
-            response.stream = WatchedStream(record, decoder, name_of(flow))
+            response.stream = WatchedStream(record, response)
             self._monitor.streams(flow)
         response.stream = response.stream or True
 
@@ -252,6 +255,8 @@ def _is_chat(flow: http.HTTPFlow) -> bool:
 def _streams(flow: http.HTTPFlow, response: http.Response, request: ReadRequest) -> bool:
     """Whether the reply streams: where the request asks for a stream, and in an unknown API, where
     the reply is labelled as one."""
+    if is_encoded(response) and media_type(response) == "application/json":
+        return False
     if request.stream is None or not (request.stream or _is_chat(flow)):
         return media_type(response) == EVENT_STREAM
     return request.stream
@@ -329,9 +334,9 @@ class RepairStream(LiveStream):
         self._keeps = keeps
         self._names = names
 
-    def _feed(self, plain: bytes) -> bytes:
+    def _feed(self, data: bytes) -> bytes:
         try:
-            sent = self._pipeline.feed(plain)
+            sent = self._pipeline.feed(data)
             while self._pipeline.waits and not self._waits:
                 sent += self._pipeline.feed(b"")
         except Exception:
@@ -343,12 +348,6 @@ class RepairStream(LiveStream):
         return self._pipeline.waits
 
     def _close(self) -> bytes:
-        if self._decoder and not self._decoder.complete:
-            error = "The upstream's compressed body ends too early."
-            if not self._pipeline.is_whole:
-                return self._cut_off(error)
-            # All events are whole: some servers only flush their compressor.
-            logger.warning("%s: %s", self._name, error)
         try:
             sent = self._ended(self._pipeline.close())
         except Exception:
@@ -358,16 +357,6 @@ class RepairStream(LiveStream):
         if self._pipeline.document is None:
             return self._until_turn_end(sent)
         return self._repaired(self._pipeline.document)
-
-    def _undecodable(self, error: str) -> bytes:
-        return self._cut_off(f"The upstream's compressed body is unusable: {error}.")
-
-    def _cut_off(self, error: str) -> bytes:
-        try:
-            sent = self._broken_off(error)
-        except Exception:
-            sent = self._fall_back()
-        return self._until_turn_end(sent)
 
     def heartbeat(self) -> bytes:
         """Sent between two events: clients ignore it."""

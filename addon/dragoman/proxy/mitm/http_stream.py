@@ -148,7 +148,7 @@ class Stream(HttpStream):
             self._received_at = time.monotonic()
         if isinstance(event, ResponseData):
             return
-        if isinstance(event, ResponseHeaders) and self._announces_too_much:
+        if isinstance(event, ResponseHeaders) and self._cannot_be_read:
             yield from self._give_up_whole()
         if self.server_state in (self.state_done, self.state_errored):
             self._forget(self._timer)
@@ -386,10 +386,13 @@ class Stream(HttpStream):
         return ended
 
     @property
-    def _announces_too_much(self) -> bool:
-        """Whether the headers of a response that is read whole say that it is too large."""
+    def _cannot_be_read(self) -> bool:
+        """Whether the headers of a response that is to be read whole say that it is too large, or
+        compressed."""
         if self.server_state != self.state_consume_response_body:
             return False
+        if self._interpreter.is_unreadable(self.flow):
+            return True
         try:
             size = expected_http_body_size(self.flow.request, self.flow.response) or 0
         except ValueError:

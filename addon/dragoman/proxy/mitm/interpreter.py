@@ -21,6 +21,9 @@ class Interpreter(Protocol):
     def reads_reply_whole(self, flow: http.HTTPFlow) -> bool:
         """Whether the reply to a flow, whose headers have come, must be read whole."""
 
+    def is_unreadable(self, flow: http.HTTPFlow) -> bool:
+        """Whether a reply that must be read whole, whose headers have come, cannot be."""
+
     def converts_reply(self, flow: http.HTTPFlow) -> bool:
         """Whether the reply to a flow, once it comes, is to be converted or repaired."""
 
@@ -29,8 +32,8 @@ class Interpreter(Protocol):
         be bridged, or has to be another."""
 
     def give_up_whole(self, flow: http.HTTPFlow) -> None:
-        """A reply that must be read whole is too large: the flow's response gets a stream with
-        which it passes, or is replaced."""
+        """A reply that must be read whole is too large, or unreadable: the flow's response gets a
+        stream with which it passes, or is replaced."""
 
     def answer_for(self, flow: http.HTTPFlow, error: str) -> http.Response:
         """The reply to a flow whose upstream failed before any of its reply was sent."""

@@ -26,7 +26,7 @@ from ...wire.chat_end import EARLY
 from ..flow_state import forget
 from ..flows.live_stream import LiveStream, WatchedStream
 from ..routes import is_self_test
-from .recorder import KEY, FlowRecorder, exchange_of, readable, recorder_of
+from .recorder import KEY, FlowRecorder, exchange_of, plain, readable, recorder_of
 from .refresh import FlowRefresher, show, watched_by_somebody
 
 logger = logging.getLogger(__name__)
@@ -217,9 +217,11 @@ def _facts(flow: http.HTTPFlow, record: FlowRecorder, *, growing: bool = False) 
     if read is not None and read.knows:
         upstream, client = read.upstream, read.client
     else:
-        sides = record.reply.upstream, record.sent
+        sides, encoding = (record.reply.upstream, record.reply.client), record.reply.encoding
         received, sent = (side.ends if growing else side.kept for side in sides)
-        if not record.streamed and flow.response is not None:
+        if encoding:
+            received = sent = b"" if growing else plain(received, encoding)
+        elif not record.streamed and flow.response is not None:
             sent = readable(flow.response)
             received = received or sent
         cut = sides[0].missing > 0

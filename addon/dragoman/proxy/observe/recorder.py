@@ -23,10 +23,10 @@ from ...notes import Evidence
 from ...repair.declared_tools import DeclaredTools
 from ...reply.facts import TurnReader
 from ...wire.request_bounds import MAX_BODY
-from ..content_decoding import DecodingError
+from ..content_decoding import MAX_REPLY, DecodingError, decode
 from ..flow_state import known_state, state_of
-from ..http_headers import decoded
-from .reply_log import Body, ReplyLog
+from ..http_headers import encoding_of
+from .reply_log import ReplyLog
 
 KEY = "dragoman"
 """The record's key in a flow's metadata."""
@@ -60,8 +60,6 @@ class FlowRecorder:
         """The comment and the mark last put on the flow, perhaps in an earlier run."""
         self.received: http.Response | None = None
         """The upstream's reply, once its headers have come; an addon may make one, too."""
-        self.passes_encoded = False
-        """Whether the reply passes in its content encoding: both sides are the same."""
         self.outcome = RUNNING
         self.evidence = Evidence()
         self.read: TurnReader | None = None
@@ -78,11 +76,6 @@ class FlowRecorder:
         """What the flow's metadata has of the record while the flow runs."""
         own = {"version": VERSION, "job": self.job, "signed": self.signed}
         return own | self._request_fields
-
-    @property
-    def sent(self) -> Body:
-        """What the client received of a stream, without content encoding."""
-        return self.reply.upstream if self.passes_encoded else self.reply.client
 
     def kept(self, flow: http.HTTPFlow) -> dict[str, Any]:
         """What the flow's metadata has of the record when it has ended; at any time."""
@@ -158,7 +151,7 @@ def exchange_of(flow: Flow) -> Exchange | None:
     kept = record.kept(flow) if record else _metadata_of(flow)
     # Only `FlowRecorder.kept` has the outcome; else the flow was saved while it ran.
     has_ended = "outcome" in kept and record is None
-    received = record.sent.kept if record else readable(response)
+    received = record.reply.shown if record else readable(response)
     upstream_missing, client_missing = kept.get("missing", (0, 0))
     upstream = kept.get("upstream", b"")
     return Exchange(
@@ -181,9 +174,15 @@ def exchange_of(flow: Flow) -> Exchange | None:
 
 def readable(message: http.Message | None) -> bytes:
     """A body without its encoding, as far as it can be decoded."""
+    body = message.raw_content if message else None
+    return plain(body, encoding_of(message), MAX_BODY) if message and body else b""
+
+
+def plain(body: bytes, encoding: str, limit: int = MAX_REPLY) -> bytes:
+    """The same of the bytes of a body, to some `limit` bytes."""
     pieces: list[bytes] = []
     with suppress(DecodingError):
-        pieces.extend(decoded(message, MAX_BODY) if message else ())
+        pieces.extend(decode(body, encoding, limit))
     return b"".join(pieces)
 
 

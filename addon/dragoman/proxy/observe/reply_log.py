@@ -117,6 +117,8 @@ class ReplyLog:
     def __init__(self, keep: int, began: float) -> None:
         """`keep` is how many bytes are kept of each side; `began` is when the request ended."""
         self.growth: FlowRefresher | None = None
+        self.encoding = ""
+        """The content encoding in which the reply passes, if it passes as it comes, and in one."""
         self.upstream, self.client = Body(keep), Body(keep)
         self._steps: list[Step] = []
         self._began = self._last = began
@@ -141,9 +143,15 @@ class ReplyLog:
             self.growth.grew()
 
     @property
+    def shown(self) -> bytes:
+        """What is kept of the client's side while it grows; nothing of one that is encoded."""
+        return b"" if self.encoding else self.client.kept
+
+    @property
     def timing(self) -> Timing:
-        """Until the last piece."""
-        return Timing(tuple(self._steps), self._last - self._began, self._silence)
+        """Until the last piece.  Steps are in bytes without content encoding."""
+        steps = () if self.encoding else tuple(self._steps)
+        return Timing(steps, self._last - self._began, self._silence)
 
     def _add(self, received: bytes, sent: bytes, *, at: float | None = None) -> None:
         """`at`: the time of a step.  A fault of the record must not end the stream."""
