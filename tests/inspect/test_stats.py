@@ -102,13 +102,13 @@ def test_flows_are_counted_by_what_came_of_them() -> None:
     count(stats, notes={"dropped": 1}, job="bridge")  # a tool that no chat host has
     told = table(stats)
     assert (told["flows"], told["streams"], told["whole replies"]) == ("11", "10", "1")
-    assert (told["clean"], told["repaired"], told["failed"]) == ("3", "3", "2")
-    assert told["cut off"] == told["no answer, no call"] == "1"
+    ends = [told[f"flows: {end}"] for end in ("clean", "repaired", "failed", "cut off")]
+    assert (ends, told["flows: no answer, no call"]) == (["3", "3", "2", "1"], "1")
     assert (told["bridged"], told["calls repaired"]) == ("2", "2")
     assert told["call read from: kimi_k2, native id"] == "2"
     assert (told["note: dropped"], told["note: left out"]) == ("3", "1")
     assert told["failure: rate_limit_exceeded"] == told["failure: refused by Dragoman"] == "1"
-    assert told["no reply of an LLM"] == "1"
+    assert told["flows: no reply of an LLM"] == "1"
 
 
 def test_tokens_add_up_and_unknown_ones_count_nothing() -> None:
@@ -131,8 +131,8 @@ def test_hosts_and_models_are_compared() -> None:
     count(stats, host="other.example.com")
     told = table(stats)
     assert told["api.example.com kimi-k2.5"].endswith(
-        "turns with tools 2 · calls 3 · leaked 2 (2 dsml) · "
-        "███████░░░ 67% of its calls · refused arguments 1 · no answer, no call 1"
+        "turns with tools 2 · calls 3 · calls repaired 2 · refused arguments 1 · "
+        "no answer, no call 1 · ███████░░░ 67% of its calls leaked (2 dsml)"
     )
     assert "turns" not in told["other.example.com kimi-k2.5"]
 

@@ -1,4 +1,5 @@
-"""Counts over all flows: a table of counters, as metrics have them.
+"""Counts over all flows: one table, `ROWS`, of which the metrics, the command `dragoman.stats` and
+the table at mitmdump's end are three views.
 
 Flows are counted by mitmproxy's thread and read by others, so `Stats` returns a frozen `Snapshot`.
 Memory is bounded: times are counted in buckets, and names beyond a limit count as ``other``.
@@ -11,8 +12,8 @@ import operator
 import threading
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..notes import CURED, REPAIRED, Evidence, TurnFacts, printable
@@ -21,32 +22,8 @@ from .outcome import Ending, Job, Outcome
 
 Model = tuple[str, str]
 """A host and a model."""
-_MODEL = ("host", "model")
-_FORM = ("format", "form")
-FAMILIES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "flows": ("Flows that have ended.", ("job", *_MODEL, "streamed", "outcome")),
-    "notes": ("What else was done, by what it was.", ("what",)),
-    "failures": ("Flows that failed, by the reason.", ("reason",)),
-    "tokens": ("Tokens that upstreams counted.", (*_MODEL, "direction")),
-    "tool_turns": ("Turns for which tools were declared.", _MODEL),
-    "calls": ("Calls in such turns.", _MODEL),
-    "refused_calls": (
-        "Calls whose arguments are no JSON, or such as their schema refuses.",
-        _MODEL,
-    ),
-    "silent_turns": ("Turns with neither answer nor call.", _MODEL),
-    "leaked_calls": (
-        "Calls that leaked and were repaired, by their format and how their name was found.",
-        (*_MODEL, *_FORM),
-    ),
-}
-"""What is counted, in the words of the metrics: its name, help and labels."""
-Time = Literal["first token", "longest silence", "duration"]
-TIMES: dict[Time, str] = {
-    "first token": "From the request to the first token.",
-    "longest silence": "The longest wait of a stream.",
-    "duration": "From the request to the end.",
-}
+Counts = Mapping[tuple[str, ...], int]
+"""By the values of a row's labels."""
 MAX_NAMES = 64
 """Different names of one kind (hosts, models, notes, reasons)."""
 MAX_MODELS = 256
@@ -72,6 +49,122 @@ _OUTCOMES: dict[OutcomeLabel, str] = {
 """The outcomes that the table lists, and their names there."""
 _CHANGES = frozenset({"dropped", "left out", "took out", "joined", "added finish_reason"})
 """What repair notes of a reply that it changed without making a call."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndedFlow:
+    """What is counted of a flow."""
+
+    exchange: Exchange
+    turn: TurnFacts
+    outcome: Outcome
+    model: Model
+
+    @property
+    def has_tools(self) -> bool:
+        return bool(self.exchange.has_tools) and self.turn.upstream.parsed
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        exchange, outcome = self.exchange, self.outcome
+        label = _outcome_label(exchange.job, outcome, exchange.evidence)
+        return exchange.job, *self.model, "yes" if exchange.timing else "no", label
+
+
+def _with_tools(number: Callable[[EndedFlow], int]) -> Callable[[EndedFlow], Counts]:
+    """Counted of each model, but only turns for which tools were declared."""
+    return lambda flow: {flow.model: number(flow) if flow.has_tools else 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One thing that is counted: a family of the metrics, and its lines in the table."""
+
+    help: str
+    """In the words of the metrics, as its labels."""
+    labels: tuple[str, ...]
+    of: Callable[[EndedFlow], Counts]
+    """What a flow adds."""
+    of_model: str = ""
+    """Its name in the line of a host and a model."""
+    sums: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Lines of the table, by their names: all, or what has this value of a label."""
+    each: tuple[str, ...] = ()
+    """The name of further lines, one for each value of the labels that follow."""
+
+
+_MODEL, _FORM = ("host", "model"), ("format", "form")
+ROWS = {
+    "flows": Row(
+        "Flows that have ended.",
+        ("job", *_MODEL, "streamed", "outcome"),
+        lambda flow: {flow.labels: 1},
+        sums={
+            "flows": (),
+            "streams": ("streamed", "yes"),
+            "whole replies": ("streamed", "no"),
+            "bridged": ("job", "bridge"),
+            **{f"flows: {name}": ("outcome", label) for label, name in _OUTCOMES.items()},
+        },
+    ),
+    "tokens": Row(
+        "Tokens that upstreams counted.",
+        (*_MODEL, "direction"),
+        lambda flow: {
+            (*flow.model, "input"): max(0, flow.turn.upstream.input_tokens or 0),
+            (*flow.model, "output"): max(0, flow.turn.upstream.output_tokens or 0),
+        },
+        sums={"tokens in": ("direction", "input"), "tokens out": ("direction", "output")},
+    ),
+    "tool_turns": Row(
+        "Turns for which tools were declared.", _MODEL, _with_tools(lambda _: 1), "turns with tools"
+    ),
+    "calls": Row(
+        "Calls in such turns.",
+        _MODEL,
+        _with_tools(lambda flow: len(flow.turn.client.calls)),
+        "calls",
+    ),
+    "leaked_calls": Row(
+        "Calls that leaked and were repaired, by their format and how their name was found.",
+        (*_MODEL, *_FORM),
+        lambda flow: {(*flow.model, *form): n for form, n in flow.exchange.evidence.forms.items()},
+        "calls repaired",
+        {"calls repaired": ()},
+        ("call read from", *_FORM),
+    ),
+    "refused_calls": Row(
+        "Calls whose arguments are no JSON, or such as their schema refuses.",
+        _MODEL,
+        _with_tools(lambda flow: flow.exchange.evidence.refused_calls),
+        "refused arguments",
+    ),
+    "silent_turns": Row(
+        "Turns with neither answer nor call.",
+        _MODEL,
+        _with_tools(lambda flow: flow.outcome.ending == "empty"),
+        "no answer, no call",
+    ),
+    "notes": Row(
+        "What else was done, by what it was.",
+        ("what",),
+        lambda flow: {(what,): n for what, n in _other_notes(flow.exchange.evidence).items()},
+        each=("note", "what"),
+    ),
+    "failures": Row(
+        "Flows that failed, by the reason.",
+        ("reason",),
+        lambda flow: {(flow.outcome.reason,): 1} if flow.outcome.ending == "failed" else {},
+        each=("failure", "reason"),
+    ),
+}
+"""By the name of the metric.  All that shows counts reads this table."""
+Time = Literal["first token", "longest silence", "duration"]
+TIMES: dict[Time, str] = {
+    "first token": "From the request to the first token.",
+    "longest silence": "The longest wait of a stream.",
+    "duration": "From the request to the end.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +211,15 @@ class Snapshot:
 
     def by(self, family: str, *labels: str) -> Counter[Any]:
         """The sums of a family by the values of one label, or by tuples of several."""
-        values = operator.itemgetter(*map(FAMILIES[family][1].index, labels))
+        values = operator.itemgetter(*map(ROWS[family].labels.index, labels))
         sums: Counter[Any] = Counter()
         for each, number in self.counts[family].items():
             sums[values(each)] += number
         return sums
+
+    def sum(self, family: str, label: str = "", value: str = "") -> int:
+        """Of a family, or of what has this value of a label."""
+        return self.by(family, label)[value] if label else sum(self.counts[family].values())
 
 
 class Stats:
@@ -130,7 +227,7 @@ class Stats:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._counts: dict[str, Counter[tuple[str, ...]]] = {name: Counter() for name in FAMILIES}
+        self._counts: dict[str, Counter[tuple[str, ...]]] = {name: Counter() for name in ROWS}
         self._times: dict[Model, dict[Time, Histogram]] = {}
         self._names: defaultdict[str, set[str]] = defaultdict(set)
 
@@ -144,8 +241,7 @@ class Stats:
         duration: float | None = None,
     ) -> None:
         """Count a flow that has ended, after `duration` seconds if that is known."""
-        evidence, timing = exchange.evidence, exchange.timing
-        outcome, notes = exchange.outcome_by(turn), _other_notes(evidence)
+        timing = exchange.timing
         times: dict[Time, float | None] = {"duration": duration}
         if timing is not None:
             times = {
@@ -153,24 +249,13 @@ class Stats:
                 "longest silence": timing.longest_silence,
                 "duration": timing.ended if duration is None else duration,
             }
-        tokens = {"input": turn.upstream.input_tokens, "output": turn.upstream.output_tokens}
         with self._lock:
             pair = self._pair(host, model)
-            label = _outcome_label(exchange.job, outcome, evidence)
-            self._count("flows", exchange.job, *pair, "yes" if timing else "no", label)
-            for (leaked_as, form), number in evidence.forms.items():
-                self._count("leaked_calls", *pair, leaked_as, self._name("form", form), by=number)
-            for what, number in notes.items():
-                self._count_name("notes", what, number)
-            if outcome.ending == "failed":
-                self._count_name("failures", outcome.reason)
-            for direction, of_flow in tokens.items():
-                self._count("tokens", *pair, direction, by=max(0, of_flow or 0))
-            if exchange.has_tools and turn.upstream.parsed:
-                self._count("tool_turns", *pair)
-                self._count("calls", *pair, by=len(turn.client.calls))
-                self._count("refused_calls", *pair, by=evidence.refused_calls)
-                self._count("silent_turns", *pair, by=outcome.ending == "empty")
+            flow = EndedFlow(exchange, turn, exchange.outcome_by(turn), pair)
+            for name, row in ROWS.items():
+                for values, number in row.of(flow).items():
+                    bounded = map(self._name, row.labels, values)
+                    self._counts[name][tuple(bounded)] += number
             for time, seconds in times.items():
                 self._times[pair][time] = self._times[pair][time].with_time(seconds)
 
@@ -181,27 +266,19 @@ class Stats:
             if len(self._times) >= MAX_MODELS:
                 pair = OTHER, OTHER
             self._times.setdefault(pair, dict.fromkeys(TIMES, Histogram()))
-            for family in ("tool_turns", "calls", "refused_calls", "silent_turns"):
-                self._count(family, *pair, by=0)
         return pair
 
     def _name(self, kind: str, name: str) -> str:
         """`name`, or `OTHER` if there are too many of its kind."""
         names, name = self._names[kind], printable(name)
-        if name not in names and len(names) >= MAX_NAMES:
+        if name == OTHER or (name not in names and len(names) >= MAX_NAMES):
             return OTHER
         names.add(name)
         return name
 
-    def _count_name(self, family: str, name: str, by: int = 1) -> None:
-        self._count(family, self._name(family, name), by=by)
-
-    def _count(self, family: str, *labels: str, by: int = 1) -> None:
-        self._counts[family][labels] += by
-
     def snapshot(self) -> Snapshot:
         with self._lock:
-            counts = {family: dict(counts) for family, counts in self._counts.items()}
+            counts = {name: dict(counts) for name, counts in self._counts.items()}
             return Snapshot(counts, {model: dict(times) for model, times in self._times.items()})
 
 
@@ -225,32 +302,23 @@ def _outcome_label(job: Job, outcome: Outcome, evidence: Evidence) -> OutcomeLab
 
 
 def rows(snapshot: Snapshot) -> list[list[str]]:
-    """A table for a person."""
-    streamed, outcomes = snapshot.by("flows", "streamed"), snapshot.by("flows", "outcome")
-    tokens, leaked = snapshot.by("tokens", "direction"), snapshot.by("leaked_calls", *_FORM)
-    counts = {
-        "flows": streamed.total(),
-        "streams": streamed["yes"],
-        "whole replies": streamed["no"],
-        "bridged": snapshot.by("flows", "job")["bridge"],
-        **{name: outcomes[label] for label, name in _OUTCOMES.items()},
-        "tokens in": tokens["input"],
-        "tokens out": tokens["output"],
-        "calls repaired": leaked.total(),
-    }
-    table = [[name, str(number)] for name, number in counts.items()]
-    forms = {f"{leaked_as}, {form}": number for (leaked_as, form), number in leaked.items()}
-    table += _listed("call read from", forms)
-    table += _listed("note", snapshot.by("notes", "what"))
-    table += _listed("failure", snapshot.by("failures", "reason"))
+    """The table for a person."""
+    table: list[list[str]] = []
+    for family, row in ROWS.items():
+        for name, where in row.sums.items():
+            table.append([name, str(snapshot.sum(family, *where))])
+    for family, row in ROWS.items():
+        if row.each:
+            table += _listed(row.each[0], snapshot.by(family, *row.each[1:]))
     for what in TIMES:
         table += _times(what, sum((times[what] for times in snapshot.times.values()), Histogram()))
-    flows = snapshot.by("flows", *_MODEL)
-    return table + [_model_row(snapshot, model, flows[model]) for model in snapshot.times]
+    return table + _model_rows(snapshot)
 
 
-def _listed(what: str, counts: Mapping[str, int]) -> list[list[str]]:
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+def _listed(what: str, counts: Mapping[Any, int]) -> list[list[str]]:
+    """A line for each value, the most frequent first."""
+    words = {each if isinstance(each, str) else ", ".join(each): n for each, n in counts.items()}
+    ordered = sorted(words.items(), key=lambda item: (-item[1], item[0]))
     return [[f"{what}: {name}", str(count)] for name, count in ordered]
 
 
@@ -261,34 +329,28 @@ def _times(what: str, times: Histogram) -> list[list[str]]:
     return [[what, " · ".join(f"{name} {seconds:.2f} s" for name, seconds in parts)]]
 
 
-def _model_row(snapshot: Snapshot, model: Model, flows: int) -> list[str]:
-    def count(family: str, *labels: str) -> int:
-        return snapshot.counts[family][(*model, *labels)]
-
-    parts = [
-        f"flows {flows}",
-        f"tokens in {count('tokens', 'input')}",
-        f"tokens out {count('tokens', 'output')}",
-    ]
-    if (first := snapshot.times[model]["first token"]).total:
-        parts.append(f"first token p50 {first.quantile(0.5):.2f} s")
-    if turns := count("tool_turns"):
-        leaked = Counter[str]()
-        for (*of_model, leaked_as, _), number in snapshot.counts["leaked_calls"].items():
-            leaked[leaked_as] += number if tuple(of_model) == model else 0
-        leaked = +leaked
-        by_format = ", ".join(f"{number} {name}" for name, number in sorted(leaked.items()))
-        share = min(1.0, sum(leaked.values()) / max(1, count("calls")))
-        full = max(1, round(share * BAR))
-        parts += [
-            f"turns with tools {turns}",
-            f"calls {count('calls')}",
-            f"leaked {sum(leaked.values())}" + (f" ({by_format})" if leaked else ""),
-            *([f"{'█' * full}{'░' * (BAR - full)} {share:.0%} of its calls"] if leaked else []),
-            f"refused arguments {count('refused_calls')}",
-            f"no answer, no call {count('silent_turns')}",
-        ]
-    return [" ".join(model).rstrip(), " · ".join(parts)]
+def _model_rows(snapshot: Snapshot) -> list[list[str]]:
+    flows, tokens = snapshot.by("flows", *_MODEL), snapshot.by("tokens", *_MODEL, "direction")
+    shown = {family: row.of_model for family, row in ROWS.items() if row.of_model}
+    others = {name: snapshot.by(family, *_MODEL) for family, name in shown.items()}
+    formats: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
+    for (*model, name), number in sorted(snapshot.by("leaked_calls", *_MODEL, "format").items()):
+        formats[tuple(model)].append(f"{number} {name}")
+    table: list[list[str]] = []
+    for model, times in snapshot.times.items():
+        parts = [f"flows {flows[model]}"]
+        parts += [f"tokens {way} {tokens[*model, f'{way}put']}" for way in ("in", "out")]
+        if (first := times["first token"]).total:
+            parts.append(f"first token p50 {first.quantile(0.5):.2f} s")
+        if any(counts[model] for counts in others.values()):
+            parts += [f"{name} {counts[model]}" for name, counts in others.items()]
+        if model in formats:
+            share = min(1.0, others["calls repaired"][model] / max(1, others["calls"][model]))
+            full = max(1, round(share * BAR))
+            bar, by_format = "█" * full + "░" * (BAR - full), ", ".join(formats[model])
+            parts.append(f"{bar} {share:.0%} of its calls leaked ({by_format})")
+        table.append([" ".join(model).rstrip(), " · ".join(parts)])
+    return table
 
 
 def aligned(rows: Iterable[list[str]]) -> str:

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from mitmproxy import exceptions
 
-from ...inspect.stats import BOUNDS, FAMILIES, TIMES, Stats
+from ...inspect.stats import BOUNDS, ROWS, TIMES, Stats
 
 logger = logging.getLogger(__name__)
 
@@ -69,8 +69,8 @@ class Metrics:
     def collect(self) -> Iterator[Any]:
         """The figures; called at every scrape, in the server's thread."""
         core, snapshot = importlib.import_module("prometheus_client.core"), self._stats.snapshot()
-        for family, (text, labels) in FAMILIES.items():
-            counter = core.CounterMetricFamily(f"dragoman_{family}", text, labels=labels)
+        for family, row in ROWS.items():
+            counter = core.CounterMetricFamily(f"dragoman_{family}", row.help, labels=row.labels)
             for values, count in snapshot.counts[family].items():
                 counter.add_metric(values, count)
             yield counter
