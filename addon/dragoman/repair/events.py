@@ -114,6 +114,8 @@ class Drop(enum.Enum):
     REPEATED = "repeated header"
     VALUE = "a second value of an argument"
     BLANKS = "white space"
+    SHAPE = "shape unknown:"
+    """All of a call but its name and values."""
 
 
 @dataclass(slots=True)

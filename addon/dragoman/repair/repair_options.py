@@ -7,7 +7,7 @@ from typing import Literal
 
 from ..notes import Evidence
 from ..wire.finish_reasons import is_whole, meaning
-from .events import Dropped, LeftAsText, Refusal
+from .events import Drop, Dropped, LeftAsText, Refusal
 from .formats.registry import AUTO, FormatChoice
 
 
@@ -47,5 +47,7 @@ def note_piece(evidence: Evidence, piece: Dropped | LeftAsText) -> None:
     """Record what was taken out of a text, and what was left in it that looks like markup."""
     if isinstance(piece, LeftAsText):
         evidence.leave(piece.what, piece.why.value, quoted=piece.why is Refusal.QUOTED)
+    elif piece.kind is Drop.SHAPE:
+        evidence.note(piece.kind.value, piece.what)
     else:
         evidence.note("dropped", f"{piece.kind.value} {piece.what}".rstrip())

@@ -65,9 +65,15 @@ class ScanState:
         self.before = ""
         """The end of that text, where a stripped header may stand."""
 
-    def find(self, text: str) -> MarkerMatch | None:
-        """The first marker in a text."""
-        begin, likenesses = self.formats.begins_at(text), self.counts.likenesses
+    @property
+    def at_line_begin(self) -> bool:
+        """Whether nothing but blanks is in the line so far."""
+        return not self.code.tail.rpartition("\n")[2].strip()
+
+    def find(self, text: str, start: int = 0) -> MarkerMatch | None:
+        """The first marker in a text, which is not before `start`."""
+        begin = max(start, self.formats.begins_at(text))
+        likenesses = self.counts.likenesses
         if begin == len(text):
             return None
         many = [each for each, count in likenesses.items() if count > MAX_LIKENESSES]

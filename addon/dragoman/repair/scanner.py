@@ -128,8 +128,14 @@ class Scanner:
             self._state.fed += len(text)
             return ""
         waits = calls.candidate or outside.buffer or outside.fresh or outside.channel
-        if waits or len(text) > _STEP or self._state.formats.may_begin_in(text):
+        formats = self._state.formats
+        if waits or len(text) > _STEP or formats.may_begin_in(text):
             return None
+        if formats.of_lines and not self._state.called:
+            if "\n" in text and formats.line_begin(text):
+                return None
+            if text.lstrip()[:1] in formats.line_begins and self._state.at_line_begin:
+                return None
         if text:
             outside.after_named = False
         self._state.read(text)
@@ -141,7 +147,7 @@ class Scanner:
         that this completes."""
         if name == self._state.field:
             return []
-        self._end_text(whole=not self.alone)  # it is not all of the turn
+        self._end_text(whole=not self.alone, last=False)  # it is not all of the turn
         if (parser := self._calls.parser) is not None and parser.whole:
             parser.end()
             self._run()
@@ -157,6 +163,8 @@ class Scanner:
         """The turn has more than this text, as a native call: what must be alone is no call."""
         state, candidate = self._state, self._calls.candidate
         state.formats = state.formats.without_alone()
+        if self._text.markup is not None:
+            self._run()
         if candidate is not None and candidate.alone:
             self._refuse(candidate, candidate.why_text)
             self._run()
@@ -280,9 +288,10 @@ class Scanner:
 
     # Where a text ends
 
-    def _end_text(self, *, whole: bool) -> None:
-        """No more of this text comes: what waits for it is decided."""
+    def _end_text(self, *, whole: bool, last: bool = True) -> None:
+        """No more of this text comes: what waits for it is decided.  `last`: nor of its turn."""
         self._text.ended = True
+        self._text.ends_turn = whole and last
         self._run()
         self._end_quoted(whole=whole)
 

@@ -22,6 +22,7 @@ from .declared_tools import DeclaredTools
 from .events import Drop, Dropped, LeftAsText, Refusal, Text
 from .formats.protocol import LeakFormat, MarkerMatch
 from .formats.registry import lone_at_end
+from .formats.unknown_shape import MarkupReader
 from .markdown import AFTER_LIMIT, Quotation
 from .scan_state import MAX_CALLS, ScanState
 
@@ -47,6 +48,8 @@ _REST = re.compile(
 """What belongs to a call that it follows directly: a closing tag that some format may have, be it
 misspelt, or a token that ends a turn."""
 _REST_SO_FAR = re.compile(rf"\s*+<(?:/{_AROUND}|[｜|]{_AROUND})?+\Z")
+MAX_LINES = 512
+"""Lines of one text that begin with markup; after so many, none is asked whether it is a call."""
 MAX_QUOTED = 4 * CANDIDATE_LIMIT
 """Characters of candidates in code that turned out to be text; after so many, markers in
 code are text at once, as each of them is read twice."""
@@ -72,8 +75,18 @@ class TextReader:
         """See `MAX_QUOTED`."""
         self.ended = False
         """Whether no more of this text comes."""
+        self.ends_turn = False
+        """Whether its turn has ended with it, whole."""
         self.after_named = False
         """Whether a marker that is text, in a line that may name one, has just been left."""
+        self.markup: MarkupReader | None = None
+        """Reads the buffer, if that may be a call in no known format."""
+        self._searched = 0
+        """Up to where no marker begins in it."""
+        self._lines = 0
+        """See `MAX_LINES`."""
+        self.in_no_format = True
+        """Whether it may be: nothing of a call came before it."""
 
     # What leaves
 
@@ -81,7 +94,7 @@ class TextReader:
         """The buffer's first characters are text.  `calls`: see `ScanState.read`."""
         run, self.buffer = self.buffer[:size], self.buffer[size:]
         if run:
-            self.after_named = False
+            self.after_named, self.markup, self._searched = False, None, 0
             state = self._state
             start = state.fed - len(self.buffer) - size
             kind = self.channel.kind if self.channel else None
@@ -178,16 +191,89 @@ class TextReader:
         if not self.buffer:
             return None
         state, buffer = self._state, self.buffer
-        marker = state.find(buffer)
+        marker = state.find(buffer, self._searched)
         if self.fresh and state.formats.alone and not (state.called or state.code.tail.strip()):
             for each in state.formats.alone:
                 alone = each.at_start(buffer, self._tools)
                 if alone is not None and (marker is None or alone.start < marker.start):
                     marker = alone
+        may_be = self.in_no_format and not state.called
+        if marker and (marker.alone or not may_be or self._begins_call(marker)):
+            return marker
         end = marker.start if marker else len(buffer) - state.formats.unfinished(buffer)
-        if marker is None and not self._must_wait(buffer[:end]):
+        if marker is None and self._must_wait(buffer[:end]):
+            return None
+        after = len(buffer) - end
+        if may_be and (held := self._find_markup(after)):
+            return held if isinstance(held, MarkerMatch) else None
+        end = len(self.buffer) - after
+        if marker is None:
             self.release(end)
-        return marker
+            return None
+        return marker.moved(end - marker.start)
+
+    def _begins_call(self, marker: MarkerMatch | None) -> bool:
+        """Whether this marker, or one that follows, may begin a call of a known format."""
+        while marker is not None:
+            if marker.opens_call or marker.format.look_back:
+                self.in_no_format = False
+                return True
+            marker = self._state.find(self.buffer, marker.end)
+        return False
+
+    def _find_markup(self, after: int) -> MarkerMatch | bool:
+        """Whether the buffer has a line, but for so many characters at its end, that may begin a
+        call in no known format; what is before it is given.  If that ends the turn it is one:
+        returns where it begins."""
+        state, of_lines = self._state, self._state.formats.of_lines
+        while of_lines is not None and self.in_no_format:
+            if self.markup is None:
+                size = len(self.buffer) - after
+                begin = self._line_begin(size)
+                if begin == size:
+                    return False
+                self.release(begin)
+                self._lines += 1
+                self.in_no_format = self._lines < MAX_LINES
+                if self._is_in_markup():
+                    self.release(1)
+                    continue
+                self.markup = MarkupReader(self._tools)
+            unfinished = 0 if self.ended else state.formats.unfinished(self.buffer)
+            size = len(self.buffer) - unfinished
+            if self.markup.read(self.buffer[:size]) and size <= CANDIDATE_LIMIT:
+                self._searched = size
+                if self.ends_turn and self.markup.arguments is not None:
+                    self.in_no_format = False
+                    return MarkerMatch(of_lines, "markup", 0, 0, True, alone=True)
+                if not self.ended:
+                    return True
+            self._leave_markup(self.markup, after)
+        return False
+
+    def _is_in_markup(self) -> bool:
+        """Whether the line that begins here is quoted, or follows another of markup."""
+        code = self._state.code
+        above = code.tail.rstrip()
+        follows = above.endswith((">", "]")) and not above.endswith("</think>")
+        return follows or code.is_open() or code.quotation() is not None
+
+    def _leave_markup(self, markup: MarkupReader, after: int) -> None:
+        """What has been read is text."""
+        if markup.arguments is not None:
+            self._state.add(LeftAsText("call in an unknown shape", Refusal.NOT_LAST))
+        self.in_no_format &= not markup.name
+        self.markup, self._searched = None, 0
+        self.release(min(max(1, markup.at), len(self.buffer) - after))
+
+    def _line_begin(self, size: int) -> int:
+        """Where in the buffer a line begins with markup."""
+        formats, text = self._state.formats, self.buffer[:size]
+        blanks = len(text) - len(text.lstrip(" \t"))
+        if text[blanks : blanks + 1] in formats.line_begins and self._state.at_line_begin:
+            return blanks
+        found = formats.line_begin(text)
+        return found.end() if found else size
 
     def _rest_waits(self) -> bool:
         """Take out what is left of the markup of a call right after it, but for the end of an

@@ -146,10 +146,10 @@ class BracketedArguments(HeldArguments):
         """The JSON text of the object that this is, its values by the tool's schema; None if it is
         none, or a member comes twice."""
         must_fit = self._must_fit
-        json, members = _as_json(text)
+        json, members = as_json(text)
         found = read_json(json)
         if found is None and (escaped := _with_escapes(text, properties(self._schema).keys())):
-            json, members = _as_json(escaped)
+            json, members = as_json(escaped)
             found, must_fit = read_json(json), True
         if found is None or not isinstance(found[0], dict) or len(found[0]) < members:
             return None
@@ -203,7 +203,7 @@ def _escape_mark(found: re.Match[str]) -> str:
     return f"\\{found[0]}"
 
 
-def _as_json(text: str) -> tuple[str, int]:
+def as_json(text: str) -> tuple[str, int]:
     """The text with JSON's tokens, empty if it has others or is too deep, and how many members its
     object has."""
     json: list[str] = []

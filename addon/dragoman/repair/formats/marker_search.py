@@ -40,6 +40,14 @@ class MarkerSearch:
         """Formats of which a call's beginning may have been stripped."""
         self.alone = [each for each in formats if each.alone]
         """Formats of which a call may be all of a text."""
+        self.of_lines = next((each for each in formats if each.line_begins), None)
+        """The format of which a call may begin a line."""
+        begins = self.of_lines.line_begins if self.of_lines else ""
+        self.line_begins = tuple(begins)
+        self.line_begin = re.compile(
+            rf"\n[ \t]*+(?=[{re.escape(begins)}])" if begins else "(?!)"
+        ).search
+        """Finds the beginning of a line where that may be."""
         self.look_back = max((each.look_back for each in formats), default=0)
         """See `LeakFormat.look_back`."""
 

@@ -70,6 +70,9 @@ class LeakFormat:
     beginning of its call; 0 if a call always begins with a marker."""
     alone = False
     """Whether a call may begin where a text does, without a marker, if it is all of the text."""
+    line_begins = ""
+    """The characters with which a call may begin any line, without a marker, if the turn ends with
+    it."""
 
     def __init__(
         self,
