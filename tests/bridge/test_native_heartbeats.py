@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dragoman.notes import Evidence
 from dragoman.reply.repair_pipeline import RepairPipeline
-from dragoman.wire.sse import HEARTBEAT, split
+from dragoman.wire.sse import HEARTBEAT, encode_chunk, split
 
 from .hosts import HOSTS, OPENAI, Host, Said
 from .native_grammar import check_native
@@ -149,3 +149,17 @@ def test_a_reply_that_breaks_off_has_no_gap_after_heartbeats() -> None:
     assert [event["sequence_number"] for event in sent if "sequence_number" in event] == [
         *range(len(sent))
     ]
+
+
+@pytest.mark.parametrize("said", [CLEAN[0], LEAKING])
+@pytest.mark.parametrize("kind", ["error", "ping"])
+def test_what_is_no_event_of_the_response_has_the_next_number_too(said: Said, kind: str) -> None:
+    """Clients read an `error` event, and its number, as any other."""
+    events = OPENAI.events(said)[:-1]
+    error = {"type": kind, "code": "server_error", "message": "m", "param": None}
+    sent = [encode_chunk(event) for event in events]
+    sent.append(encode_chunk({**error, "sequence_number": len(events)}))
+    out = beaten(b"".join(frame.raw for frame in sent), [2, 5])
+    told = events_of(out)
+    assert [event["sequence_number"] for event in told] == list(range(len(told)))
+    assert {**error, "sequence_number": len(told) - 1} == told[-1]

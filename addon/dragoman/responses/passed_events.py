@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from io import StringIO
+from typing import Any
 
 from ..reply.words import CallBegin, Cited, Delta, Other, Part, PartBegin, PartEnd, Text
 from ..wire.json_codec import Json, dumps
@@ -22,6 +23,18 @@ from .names import DONES
 def without_news(delta: Json) -> Json:
     """The event of a delta once more, empty."""
     return {**delta, "delta": "", **({"logprobs": []} if "logprobs" in delta else {})}
+
+
+def number_in(event: Any) -> int | None:
+    number = event.get("sequence_number") if isinstance(event, dict) else None
+    return number if type(number) is int else None
+
+
+def numbered(frame: Frame, event: Json, number: int) -> Frame:
+    """The frame of an event with this number in place of its own."""
+    sent = encode_chunk({**event, "sequence_number": number}, frame.other_lines)
+    sent.only = frame.only
+    return sent
 
 
 @dataclass(slots=True, eq=False)
@@ -61,7 +74,7 @@ class PassedEvents:
         self._delta: Json | None = None
         """The latest delta, if nothing has ended since."""
         self._number: int | None = None
-        """The latest event's own; None if it had none."""
+        """The latest event's own; None if none had one."""
 
     def more(self, text: HostText, delta: str) -> bool:
         """More of a text leaves; returns whether that is known."""
@@ -92,23 +105,21 @@ class PassedEvents:
             case _:
                 pass
 
-    def sent(self, frame: Frame, event: Json) -> Frame:
-        """The frame of an event as it leaves: as it came, but for its number if heartbeats came
-        before it."""
-        number, response = event.get("sequence_number"), event.get("response")
-        self._number = number if type(number) is int else None
+    def sent(self, frame: Frame, event: Any) -> Frame:
+        """The frame of an event, or of any other value, as it leaves: as it came, but for its
+        number if heartbeats came before it."""
+        if not isinstance(event, dict):
+            return frame
         if isinstance(event.get("delta"), str):
             self._delta = event
-        elif isinstance(response, dict):
+        elif isinstance(response := event.get("response"), dict):
             self._response = response
         elif "item" in event or "part" in event or event.get("type") in DONES:
             self._delta = None
-        if not self.heartbeats or self._number is None:
+        if (number := number_in(event)) is None:
             return frame
-        value = {**event, "sequence_number": self._number + self.heartbeats}
-        sent = encode_chunk(value, frame.other_lines)
-        sent.only = frame.only
-        return sent
+        self._number = number
+        return numbered(frame, event, number + self.heartbeats) if self.heartbeats else frame
 
     def heartbeat(self) -> Frame | None:
         """None before the first snapshot."""

@@ -38,7 +38,7 @@ from .call_emitter import CallEmitter
 from .host_reader import TEXT_ITEMS, HostText
 from .native_writer import NativeWriter
 from .output_items import SUMMARY, TEXT, StreamedPart
-from .passed_events import PassedEvents
+from .passed_events import PassedEvents, number_in, numbered
 from .reader import ResponsesReader
 
 _MOVED: dict[str, StreamedPart] = {"text": TEXT, "reasoning": SUMMARY}
@@ -120,7 +120,7 @@ class ResponsesWriter(NumberedWriter):
 
     def _unchanged(self, said: Said) -> list[Frame]:
         super()._unchanged(said)
-        return [said.frame if said.raw is None else self._passed.sent(said.frame, said.raw)]
+        return [self._passed.sent(said.frame, said.value)]
 
     def _follow(self, delta: Delta) -> None:
         self._passed.follow(delta)
@@ -158,7 +158,12 @@ class ResponsesWriter(NumberedWriter):
         return self._native.events.drain()
 
     def _pass_on(self, frame: Frame) -> None:
-        self._native.events.frames.append(frame)
+        """An error, as it came; but it has the next number if it has one."""
+        events, value = self._native.events, frame.json
+        if number_in(value) is not None:
+            frame = numbered(frame, value, events.number)
+            events.number += 1
+        events.frames.append(frame)
 
     def _leaks_in(self, part: Part) -> None:
         self._leaked_in.add(part.place.index)
@@ -314,8 +319,7 @@ class ResponsesWriter(NumberedWriter):
 
 def _number(unsent: Any, latest: Any) -> int:
     """The number of the next event: that of the one that is not sent, or after the latest."""
-    for event, more in ((unsent, 0), (latest, 1)):
-        number = event.get("sequence_number") if isinstance(event, dict) else None
-        if type(number) is int:
-            return number + more
-    return 0
+    if (number := number_in(unsent)) is not None:
+        return number
+    number = number_in(latest)
+    return 0 if number is None else number + 1
