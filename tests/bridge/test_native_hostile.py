@@ -23,7 +23,7 @@ from tests.counting import calls_of
 
 from . import messages_streams
 from .hosts import HOSTS, OPENAI
-from .test_reply_repair import repaired as repaired_whole
+from .test_apis import repaired as repaired_whole
 from .test_responses_repair import SECTION, cut, repaired, stage
 
 pytestmark = pytest.mark.slow

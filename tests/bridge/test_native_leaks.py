@@ -24,7 +24,7 @@ from fixtures.regenerate import native_fixtures
 from tests.live.clients import SCRIPTS, need, node
 
 from .hosts import HOSTS, Host
-from .test_reply_repair import repaired as repaired_whole
+from .test_apis import repaired as repaired_whole
 from .test_responses_repair import cut, repaired
 
 pytestmark = pytest.mark.slow
