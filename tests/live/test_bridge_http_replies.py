@@ -29,7 +29,7 @@ def test_a_stream_is_live(bridge: Bridge) -> None:
 def test_a_compressed_stream_is_refused_before_its_end(bridge: Bridge, encoding: str) -> None:
     headers = (("content-encoding", encoding),)
     reply = Reply(fixture_bytes("clean_text"), headers=headers)
-    error = bridge.ask(reply, options=";cut=event;pace=3").error(502)
+    error = bridge.ask(reply, options=";cut=event;hold=1", release_when=bool).error(502)
     assert error["code"] == "upstream_compressed"
     assert f"a compressed stream ({encoding})" in error["message"]
 
