@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.apis import api_of
-from dragoman.bridge.convert_recorded import APIS, Api, convert_recorded
+from dragoman.bridge.apis import APIS, Api, api_of
+from dragoman.bridge.convert_recorded import convert_recorded
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.inspect.parse.values import ParsedCall, ParsedReply, Prose
 from dragoman.notes import Evidence
 from dragoman.wire.finish_reasons import FINISHES
 from fixtures.server import FOLDER
+from tests.repair.streams import chunk, sse
 
 NOW = 1_700_000_000
 BODIES = sorted(
@@ -96,3 +97,12 @@ def test_the_same_api_is_the_repaired_reply() -> None:
     body = (FOLDER / "clean_text" / "upstream.sse").read_bytes()
     assert convert_recorded(body, {}, "chat", Evidence(), NOW) == body
     assert api_of({}, body) == "chat"
+
+
+def test_what_a_text_says_is_no_api() -> None:
+    for said in ("message_start", '"type":"message"', '{"object":"response"}'):
+        assert api_of({}, sse([chunk({"content": said}), chunk({}, "stop")])) == "chat"
+    ping = b'event: ping\ndata: {"type": "ping"}\n\n'
+    created = b'data: {"type": "response.created", "response": {}}\n\n'
+    assert api_of({}, ping + created) == "responses"
+    assert api_of({}, b"<html>") == api_of(None, b"data: [1]\n\n") == "chat"

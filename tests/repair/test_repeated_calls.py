@@ -263,7 +263,7 @@ def test_what_is_compared_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeated_calls, "MAX_KEPT", 2 * len(PUSH))
     assert (calls(both), calls([*both, ("native", PULL), ("leaked", PULL)])) == (1, 3)
     monkeypatch.undo()
-    monkeypatch.setattr(repeated_calls, "MAX_HELD", 100)
+    monkeypatch.setattr(repeated_calls, "MAX_COMPARED", 100)
     assert (calls(both), calls([("native", PUSH), ("leaked", PUSH)])) == (2, 2)
     monkeypatch.undo()
     monkeypatch.setattr(repeated_calls, "MAX_CALLS", 2)

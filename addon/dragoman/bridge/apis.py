@@ -1,11 +1,11 @@
-"""Which API a reply is of: by what it is read, by what repaired, and the facts of any.
-
-The type of its request's tools says which stage repairs it.
+"""Which API a reply is of: its first object says so. By what it is read, by what repaired, and the
+facts of any.  The type of its request's tools says which stage repairs it.
 """
 
 from __future__ import annotations
 
-import re
+from itertools import islice
+from typing import Literal, get_args
 
 from ..chat.reader import ChatReader
 from ..chat.repair import ChatRepair
@@ -23,25 +23,56 @@ from ..reply.words import Reader
 from ..responses import names as responses
 from ..responses.reader import ResponsesReader
 from ..responses.repair import ResponsesRepair
+from ..wire.errors import unlisted
 from ..wire.json_codec import Json
-from ..wire.sse import is_event_stream
+from ..wire.sse import Document, is_event_stream, split
 from .responses_tools import ResponsesTools
 
-_BEGIN = 4096
-"""Bytes of a reply that show its API."""
-_MESSAGE = re.compile(rb'"type"\s*+:\s*+"message"')
-_RESPONSE = re.compile(rb'"type"\s*+:\s*+"response\.|"object"\s*+:\s*+"response"')
+Api = Literal["chat", "responses", "messages"]
+APIS: tuple[Api, ...] = get_args(Api)
+READERS: dict[Api, type[ChatReader | ResponsesReader | MessagesReader]] = {
+    "chat": ChatReader,
+    "responses": ResponsesReader,
+    "messages": MessagesReader,
+}
+SHOWN: dict[type[Reader], str] = {
+    ChatReader: "chat",
+    ResponsesReader: "Responses",
+    MessagesReader: "Messages",
+}
+"""How people are told which it is."""
+_BEGIN = 64
+"""Events of a recorded reply that are looked at."""
 Tools = DeclaredTools | ResponsesTools | MessagesTools
 """Those of a chat request, of a Responses request, or of a Messages request."""
 
 
-def api_of(request: object, reply: bytes) -> str:
-    """The API of a recorded reply, as it itself shows, or for Responses the request."""
-    begin = reply[:_BEGIN]
-    asked = isinstance(request, dict) and "input" in request and "messages" not in request
-    if asked or _RESPONSE.search(begin):
+def reader_for(value: Json) -> Reader | None:
+    """A reader for a reply that begins with an object; None if that does not show its API: some
+    hosts send a ping or an error first."""
+    api = _api_shown(value)
+    return None if api is None else READERS[api]()
+
+
+def _api_shown(value: Json) -> Api | None:
+    if messages.is_event(value) or messages.is_message(value):
+        return "messages"
+    if "choices" in value:
+        return "chat"
+    if value.get("type") in ("ping", "error"):
+        return None
+    return "responses" if responses.is_event(value) or responses.is_response(value) else None
+
+
+def api_of(request: object, reply: bytes) -> Api:
+    """The API of a recorded reply, as it itself shows, or for Responses the request; chat if
+    neither does."""
+    if isinstance(request, dict) and "input" in request and "messages" not in request:
         return "responses"
-    return "messages" if b"message_start" in begin or _MESSAGE.search(begin) else "chat"
+    frames = split(reply) if is_event_stream(reply) else [Document(reply)]
+    values = (unlisted(frame.json) for frame in islice(frames, _BEGIN))
+    shown = (_api_shown(value) for value in values if isinstance(value, dict))
+    return next(filter(None, shown), "chat")
 
 
 def tools_of(request: object, api: str, received: object = None) -> Tools:
@@ -77,26 +108,6 @@ def repair_whole(
     if is_event_stream(body):
         return RepairPipeline(repair, evidence).whole(body)
     return repair.document(body)
-
-
-API_OF: dict[type[Reader], str] = {
-    ChatReader: "chat",
-    ResponsesReader: "Responses",
-    MessagesReader: "Messages",
-}
-
-
-def reader_for(value: Json) -> Reader | None:
-    """A reader for a reply that begins with an object; None if that does not show its API: some
-    hosts send a ping or an error first."""
-    if messages.is_event(value) or messages.is_message(value):
-        return MessagesReader()
-    if "choices" in value:
-        return ChatReader()
-    if value.get("type") in ("ping", "error"):
-        return None
-    is_response = responses.is_event(value) or responses.is_response(value)
-    return ResponsesReader() if is_response else None
 
 
 def turn_reader(*, keeps: bool = False) -> TurnReader:

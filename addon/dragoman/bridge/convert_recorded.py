@@ -3,34 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
-from ..chat.reader import ChatReader
 from ..messages.errors import MessagesErrors
-from ..messages.reader import MessagesReader
 from ..notes import Evidence
 from ..repair.repair_options import RepairOptions
 from ..reply.turn_context import Tool, TurnContext
-from ..reply.words import Reader
 from ..responses.dialects import OPENAI
-from ..responses.reader import ResponsesReader
 from ..responses.response_object import snapshot
 from ..wire.sse import joined
-from .apis import api_of, read_reply, repair_whole, tools_of
+from .apis import READERS, Api, api_of, read_reply, repair_whole, tools_of
 from .chat_reply import ChatReply
 from .messages_reply import MessagesReply
 from .reply.bridge_pipeline import BridgePipeline
 from .reply.converter import ReplyConverter, ReplyWriter
 from .responses_reply import ResponsesReply
-
-Api = Literal["chat", "responses", "messages"]
-APIS: tuple[Api, ...] = ("chat", "responses", "messages")
-_READERS: dict[str, Callable[[], Reader]] = {
-    "chat": ChatReader,
-    "responses": ResponsesReader,
-    "messages": MessagesReader,
-}
 
 
 def convert_recorded(
@@ -46,7 +33,7 @@ def convert_recorded(
     tools = {name: Tool("function", name) for name, _ in read.calls}
     turn = TurnContext({}, read.facts.model, True, tools)
     writer = _writer(to, turn, evidence, now)
-    reply = ReplyConverter(writer, tools.keys(), evidence, reader=_READERS[api]())
+    reply = ReplyConverter(writer, tools.keys(), evidence, reader=READERS[api]())
     return joined(BridgePipeline(reply, None).convert(repaired))
 
 

@@ -13,7 +13,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]
 from ..wire.json_codec import Json, quoted
 from ..wire.sse import Frame
 
-MAX_FRAME = 4096
+MAX_TEMPLATE = 4096
 """Bytes of a frame of which a template is made."""
 MAX_LIKE_IT = 64 * 1024
 """Bytes of a frame that is compared with it."""
@@ -37,7 +37,7 @@ class SameFrames:
     def of(cls, frame: Frame, chunk: Json, fields: tuple[str, ...], text: str) -> SameFrames | None:
         """None if the `text` of the chunk stands elsewhere in its frame, too.  `fields`: those of
         its delta that are the text; none if the arguments of its one call are."""
-        if len(frame.raw) > MAX_FRAME or len(fields) > 2:
+        if len(frame.raw) > MAX_TEMPLATE or len(fields) > 2:
             return None
         pieces = frame.raw.split(quoted(text))
         if len(pieces) != (len(fields) or 1) + 1:

@@ -16,9 +16,6 @@ from mitmproxy.net import encoding as mitmproxy_encoding
 
 IDENTITY = ("", "identity")
 """The names of no encoding."""
-MAX_REPLY = 8 * 1024 * 1024
-"""Bytes of a reply that is read as a whole, at once: that takes some 100 ms.  No model writes half
-as much."""
 
 
 class DecodingError(Exception):

@@ -10,8 +10,9 @@ from typing import Any
 from mitmproxy import http
 
 from ..wire.json_codec import loads
+from ..wire.reply_bounds import MAX_REPLY
 from ..wire.request_bounds import BYTES, MAX_BODY, TooLarge, check_size, check_value
-from .content_decoding import IDENTITY, MAX_REPLY, CutOffError, TooLargeError, decode
+from .content_decoding import IDENTITY, CutOffError, TooLargeError, decode
 
 EVENT_STREAM = "text/event-stream"
 PIECES = 16

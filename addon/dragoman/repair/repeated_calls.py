@@ -22,7 +22,7 @@ MAX_CALLS = 512
 MAX_KEPT = 4 * 1024 * 1024
 """Characters of arguments of a reply that are kept to be compared, half of what a reply may hold.
 A call with more equals no other."""
-MAX_HELD = 8 * 1024 * 1024
+MAX_COMPARED = 8 * 1024 * 1024
 """Characters of all that is held in a reply; a call with more leaves as it comes."""
 MAX_COMMAS = 50_000
 """About as many values are read at once; arguments with more are equal if their texts are."""
@@ -115,7 +115,7 @@ class RepeatedCalls(Generic[OfHost]):
             return [piece]
         call.held.append(piece)
         self._held_size += len(str(piece))
-        call.complete = call.complete and self._held_size <= MAX_HELD
+        call.complete = call.complete and self._held_size <= MAX_COMPARED
         return [] if call.complete else self._release(call)
 
     def keep(self, call: ComparedCall, arguments: str) -> None:

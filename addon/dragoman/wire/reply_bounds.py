@@ -1,4 +1,4 @@
-"""What an event of a reply, or a reply that comes whole, may hold beside its bytes.
+"""What an event of a reply, or a reply that comes whole, may hold.
 
 Other streams wait while plain code reads, converts and writes it: some 45 µs for each call, and up
 to 1 µs for each other JSON value.  The bridge fails a turn beyond a bound; repair passes it on
@@ -11,6 +11,12 @@ from typing import Any
 
 from .json_codec import Json, NotJson, has_more_values, loads, marks_in, objects
 
+MAX_REPLY = 8 * 1024 * 1024
+"""Bytes of a reply that is read as a whole, at once: that takes some 100 ms.  No model writes half
+as much."""
+MAX_EVENT = 32 * 1024 * 1024
+"""Bytes of one event that are held; a larger one is passed on in pieces as it arrives, each marked
+``whole=False``."""
 MAX_VALUES = 200_000
 """JSON values: the log probabilities of 20,000 tokens."""
 MAX_PARTS = 1_000

@@ -20,11 +20,7 @@ from typing import Any, Literal
 from ..notes import Evidence
 from .chat_calls import CallDelta
 from .json_codec import Json, NotJson, dumps
-from .reply_bounds import TooMany, bounded
-
-MAX_FRAME = 32 * 1024 * 1024
-"""Bytes of one frame that are held; a larger frame is passed on in pieces as it arrives, each
-marked ``whole=False``."""
+from .reply_bounds import MAX_EVENT, TooMany, bounded
 
 LARGE = 256 * 1024
 """Bytes of a frame after the work on which other flows run, before the next one's."""
@@ -81,7 +77,7 @@ class Frame:
 
     raw: bytes
     whole: bool = True
-    """False for a piece of a frame larger than `MAX_FRAME`."""
+    """False for a piece of a frame larger than `MAX_EVENT`."""
     empty: bool = False
     """Whether this is known to carry nothing: it may be many frames of blank lines and comments."""
     only: Only | None = field(default=None, repr=False, compare=False)
@@ -203,7 +199,7 @@ def joined(frames: Iterable[Frame]) -> bytes:
     return b"".join(frame.raw for frame in frames)
 
 
-def split(stream: bytes, max_frame: int = MAX_FRAME) -> Iterator[Frame]:
+def split(stream: bytes, max_frame: int = MAX_EVENT) -> Iterator[Frame]:
     """The frames of a whole stream, one by one: it may hold one for every two of its bytes."""
     splitter = FrameSplitter(max_frame)
     for start in range(0, len(stream), _STEP):
@@ -239,7 +235,7 @@ class FrameSplitter:
     byte is the CR of a CRLF, the LF opens the next frame, where it means nothing.
     """
 
-    def __init__(self, max_frame: int = MAX_FRAME) -> None:
+    def __init__(self, max_frame: int = MAX_EVENT) -> None:
         self.held = bytearray()
         """The begin of a frame whose end has not come."""
         self._searched = 0

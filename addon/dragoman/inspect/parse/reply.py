@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any, cast
 
-from ...bridge.apis import API_OF, reader_for
+from ...bridge.apis import SHOWN, reader_for
 from ...reply.facts import MAX_WHOLE
 from ...reply.words import (
     Arguments,
@@ -166,7 +166,7 @@ class _Reading:
             for index, shown in sorted(self._choices.items())
         ]
         return ParsedReply(
-            f"{API_OF[type(reader)]} {form}",
+            f"{SHOWN[type(reader)]} {form}",
             reader.model,
             reader.id,
             tuple(each for each in choices if reader.one_channel or each.parts or each.finish),

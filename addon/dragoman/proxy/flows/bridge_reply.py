@@ -22,8 +22,9 @@ from ...notes import Evidence, printable
 from ...stored.store import NotOpened, StoreError
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, NotJson
+from ...wire.reply_bounds import MAX_REPLY
 from ...wire.sse import Frame, joined
-from ..content_decoding import MAX_REPLY, DecodingError
+from ..content_decoding import DecodingError
 from ..error_responses import unusable
 from ..flow_state import state_of
 from ..http_headers import (

@@ -24,10 +24,11 @@ from ...reply.repair_pipeline import RepairPipeline
 from ...wire.chat_end import EARLY, TAIL, broken_off, has_ended
 from ...wire.context_overflow import reworded_body
 from ...wire.json_codec import NotJson
+from ...wire.reply_bounds import MAX_REPLY
 from ...wire.request_bounds import TooLarge
 from ...wire.sse import is_event_stream
 from ..body_clues import MAX_ERROR
-from ..content_decoding import MAX_REPLY, DecodingError
+from ..content_decoding import DecodingError
 from ..error_responses import unreachable
 from ..flow_state import state_of
 from ..http_headers import (

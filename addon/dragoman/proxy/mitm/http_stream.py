@@ -44,7 +44,7 @@ from mitmproxy.proxy.layers.http._events import (
     ResponseTrailers,
 )
 
-from ..content_decoding import MAX_REPLY
+from ...wire.reply_bounds import MAX_REPLY
 from ..flows.live_stream import LiveStream
 from ..options import OptionsOverlay
 from .interpreter import (

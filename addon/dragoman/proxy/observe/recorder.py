@@ -22,8 +22,9 @@ from ...inspect.outcome import RUNNING, Job, Outcome
 from ...notes import Evidence
 from ...repair.declared_tools import DeclaredTools
 from ...reply.facts import TurnReader
+from ...wire.reply_bounds import MAX_REPLY
 from ...wire.request_bounds import MAX_BODY
-from ..content_decoding import MAX_REPLY, DecodingError, decode
+from ..content_decoding import DecodingError, decode
 from ..flow_state import known_state, state_of
 from ..http_headers import encoding_of
 from .reply_log import ReplyLog
