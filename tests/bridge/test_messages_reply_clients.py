@@ -13,7 +13,7 @@ from tests.live.clients import SCRIPTS, need
 
 from .messaging import Run, run
 from .replying import chunk, text
-from .test_chat_to_messages import TABLE, THOUGHT
+from .test_messages_reply import TABLE, THOUGHT
 from .test_types_of_openai_node import COMPILER, compiled
 
 TYPES = SCRIPTS / "node_modules" / "@anthropic-ai" / "sdk" / "resources" / "messages" / "messages"
