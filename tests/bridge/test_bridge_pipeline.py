@@ -12,6 +12,7 @@ from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.repair_options import RepairOptions
+from dragoman.reply.repair import MAX_REMEMBERED
 from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.responses.dialects import OPENAI
 from dragoman.wire.chat_end import EARLY
@@ -278,3 +279,25 @@ def test_a_document_that_a_model_tells_is_one_message(document: Path, model: str
         feed_body(reply, told, ChatRepair(tools, RepairOptions(), Evidence(), NOW))
         (item,) = reply.response["output"]
         assert (item["type"], item["content"][0]["text"]) == ("message", text)
+
+
+@pytest.mark.parametrize("leaked", ["whole", "open"])
+def test_what_repair_holds_when_it_gives_up_is_a_whole_call_or_text(leaked: str) -> None:
+    end = '"}<|tool_call_end|>'
+    leak = 'Hi <|tool_call_begin|>bash:0<|tool_call_argument_begin|>{"command": "a'
+    elements = [call(0, '{"command": "', name="bash", call_id="n")]
+    elements += [call(at, "b", call_id=f"n{at}") for at in range(1, MAX_REMEMBERED)]
+    deltas = [text(leak + end) if leaked == "whole" else text(leak), *map(calls, elements)]
+    deltas += [calls(call(0, '"}'))] + ([] if leaked == "whole" else [text(end)])
+    reply = new_reply(evidence := Evidence())
+    repair = ChatRepair(DECLARED, RepairOptions(), evidence, NOW)
+    check(feed_body(reply, chat_sse([*deltas, *ended("tool_calls")]), repair), OPENAI)
+    assert "gave up repair too many calls" in evidence.lines()
+    items = reply.response["output"]
+    ran = [each["arguments"] for each in items if each["type"] == "function_call"]
+    shown = [each["content"][0]["text"] for each in items if each["type"] == "message"]
+    native = f'{{"command": "{"b" * (MAX_REMEMBERED - 1)}"}}'
+    if leaked == "whole":
+        assert (ran, shown) == (['{"command": "a"}', native], ["Hi "])
+    else:
+        assert (ran, "".join(shown)) == ([native], leak + end)

@@ -41,8 +41,8 @@ HELD = [
 FRAMES["more of a call that is held"] = ([*BEGUN, *HELD], "next ")
 ALLOWED = {
     "more text": (18, 31),
-    "a marker that begins a section": (62, 62),
-    "a marker that begins a call": (63, 63),
+    "a marker that begins a section": (59, 56),
+    "a marker that begins a call": (64, 61),
     "a header that starts a call": (109, 140),
     "more arguments": (33, 57),
     "more of a call that is held": (22, 22),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -39,6 +40,11 @@ MARKERS = {
     "LiquidAI/LFM2.5-8B": ["<|tool_call_start|>", "<|tool_call_end|>"],
     "a-model": ["<tool_call>", "<function_calls>", "<|tool_calls_section_begin|>", "</invoke>"],
 }
+HEADERS = [
+    "<|start|>assistant<|channel|>final<|message|>",
+    "<|channel|>analysis<|message|>",
+    "<|channel|>commentary to=functions.bash <|constrain|>json<|message|>",
+]
 SENTENCES = [
     "A call begins with {0} and ends with {1}.",
     "The model writes {0}, then a name, then {1}, and stops.",
@@ -101,6 +107,13 @@ def test_a_marker_that_a_documentation_names_is_text(model: str) -> None:
     for _ in range(14):
         text = documentation(pick, MARKERS[model])
         assert at_cuts(model, text) == {text.replace(": ", ":")}
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_a_whole_header_that_a_line_names_is_text(sentence: str) -> None:
+    for headers in pairwise(HEADERS):
+        text = sentence.format(*headers)
+        assert at_cuts("gpt-oss-20b", text) == {text.replace(": ", ":")}
 
 
 @pytest.mark.parametrize("name", CALLS)

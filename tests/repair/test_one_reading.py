@@ -74,6 +74,24 @@ READINGS: dict[str, tuple[str, str, list[tuple[str, str]], str | None]] = {
         "Steps:\n    ",
     ),
     "an attribute with a sign in it": ("minimax-m2", NOTED, [BASH], ""),
+    "a section with text that an indent might quote, and a marker without a header": (
+        "kimi-k2.5",
+        "    <|tool_calls_section_begin|>> \n<|tool_call_begin|>x y",
+        [],
+        "    > \n<|tool_call_begin|>x y",
+    ),
+    "a header that a line names": (
+        "gpt-oss-20b",
+        "It is <|channel|>final<|message|>, and then the answer.",
+        [],
+        None,
+    ),
+    "a header that a word precedes": (
+        "gpt-oss-20b",
+        "ok <|channel|>final<|message|>It is 42.",
+        [],
+        "ok It is 42.",
+    ),
     "a call in a line, and another": (
         "glm-5",
         f'<tool_call>bash{LS}</tool_call>, <tool_call>read{{"path": "a"}}</tool_call>',

@@ -47,8 +47,8 @@ CANDIDATE_LIMIT = 64 * 1024
 HELD_LIMIT = 1024 * 1024
 """Characters of a call that is held until it is whole; a longer one is text."""
 LINES_LIMIT = 1024
-"""Characters of a candidate up to which each new one may show that it is not quoted by lines;
-later that is asked once its section is over."""
+"""The first characters of a candidate, any of which may show that it is not quoted by lines; after
+them that is asked once its section is over."""
 MAX_WAITING = 64
 """Calls of one candidate that waits, as it may be quoted; one with more is."""
 
@@ -68,6 +68,8 @@ class Candidate:
     raw: list[str] = field(default_factory=list)
     """All of its text, and the text after it."""
     size: int = 0
+    compared: int = 0
+    """How many characters of it have been looked at for lines that show that it is not quoted."""
     events: list[ScanEvent] = field(default_factory=list)
     """What it becomes if it is a call."""
     alone: bool = False
@@ -186,29 +188,47 @@ class CallReader:
         assert parser is not None
         self.held = None
         while (event := parser.next()) is not None:
-            if refusal := self._read(event):
+            doubtful = self.candidate is not None and self.candidate.quotation is not None
+            refusal = self._why_quoted(parser, event) if doubtful else None
+            if refusal := refusal or self._read(event):
                 if isinstance(event, Text):
                     parser.put_back(event)  # calls of other formats may be in it
                 self.refusal = refusal
                 return Outcome.REFUSED
-        if self.candidate is not None and (refusal := self._why_refused(self.candidate, parser)):
+        if self.candidate is not None and (refusal := self._why_refused(parser)):
             self.refusal = refusal
             return Outcome.REFUSED
         candidate = self.candidate
         if parser.over:
+            if candidate is not None and candidate.named and not candidate.calls:
+                self.refusal = Refusal.QUOTED
+                return Outcome.REFUSED
             self.rest, self.parser, self.held = parser.rest, None, None
             if candidate is not None and not (candidate.waits or candidate.lacks):
                 self.commit()
             return Outcome.LEFT
         return Outcome.WAITS
 
-    def _why_refused(self, candidate: Candidate, parser: LeakParser) -> Refusal | None:
+    def _why_quoted(self, parser: LeakParser, event: ParseEvent | None = None) -> Refusal | None:
+        """Why the candidate is text, as its lines show that were read before the `event`; None if
+        it may be a call."""
+        candidate = self.candidate
+        if candidate is None or candidate.compared >= LINES_LIMIT:
+            return None
+        unread = event.text + parser.unread if isinstance(event, Text) else parser.unread
+        candidate.compared = candidate.size - len(unread)
+        quoted = self._quoted_by_lines(candidate, unread, over=False)
+        return Refusal.QUOTED if quoted else None
+
+    def _why_refused(self, parser: LeakParser) -> Refusal | None:
         """Why the candidate is text, as far as it has come; None if it may be a call."""
-        if candidate.quotation and candidate.size <= LINES_LIMIT:
-            if self._quoted_by_lines(candidate, parser.unread, over=False):
-                return Refusal.QUOTED
-            if self.candidate is not candidate:
-                return self._why_refused(self.candidate, parser) if self.candidate else None
+        candidate = self.candidate
+        if candidate and candidate.quotation:
+            if refusal := self._why_quoted(parser):
+                return refusal
+            candidate = self.candidate
+        if candidate is None:
+            return None
         if parser.holds and self.namer.decided and not candidate.waits:
             self.held = candidate
             is_long = candidate.size > HELD_LIMIT or parser.too_long
@@ -334,7 +354,8 @@ class CallReader:
         quotation = candidate.quotation
         if quotation is None or not quotation.by_lines:
             return False
-        left = quotation.within("".join(candidate.raw).removesuffix(rest), over=over)
+        text = "".join(candidate.raw).removesuffix(rest)
+        left = quotation.within(text if over else text[:LINES_LIMIT], over=over)
         if left is None:
             candidate.in_code = over and self._may_be_last(candidate)
             if candidate.in_code:
@@ -420,7 +441,7 @@ class CallReader:
         if self.candidate is None or self.candidate.calls or self.parser is None:
             return False
         if isinstance(event, Text):
-            return bool(event.text.strip())
+            return self.candidate.named or bool(event.text.strip())
         stray = isinstance(event, Dropped) and event.kind is Drop.STRAY
         return stray or self.parser.over
 

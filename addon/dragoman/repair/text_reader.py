@@ -341,15 +341,20 @@ class TextReader:
         shows that they are named; 0 if not, None if more text is needed."""
         find, near = self._state.formats.find, self.buffer[: marker.end + NAMED_LIMIT]
         ended = self.ended or len(near) == marker.end + NAMED_LIMIT
-        last = marker
-        while found := find(near, last.end):
-            blanks = 0 if found.opens_call else _MAX_BLANKS
-            if found.start > last.end + blanks or near[last.end : found.start].strip(" "):
+        if len(near) == marker.end and not ended:
+            return None
+        last, end = marker, marker.format.named_end(marker, near, ended=ended)
+        while end is not None and (found := find(near, end)):
+            if found.start > end + _MAX_BLANKS or near[end : found.start].strip(" "):
                 break
-            last = found
-        if not (named := self._is_named(near, last.end, ended=ended)):
+            found_end = found.format.named_end(found, near, ended=ended)
+            if found.start > end and found.opens_call and found_end == found.end:
+                break
+            last, end = found, found_end
+        named = end and self._is_named(near, end, ended=ended)
+        if not (end and named):
             return named and 0
-        return self._no_call_until(near, last.end, ended=ended) if last.opens_call else last.end
+        return self._no_call_until(near, end, ended=ended) if last.opens_call else end
 
     def _no_call_until(self, text: str, end: int, *, ended: bool) -> int | None:
         """`end`, where a marker ends that begins calls, if none begins after it, in its line; 0 if
@@ -363,12 +368,14 @@ class TextReader:
         line, line_end, _ = text[end:].partition("\n")
         found = formats.find(line)
         while found is not None:
-            named = self._is_named(line, found.end, ended=ended or bool(line_end))
+            line_ended = ended or bool(line_end)
+            found_end = found.format.named_end(found, line, ended=line_ended)
+            named = found_end and self._is_named(line, found_end, ended=line_ended)
             if found.opens_call and not named:
                 return named and 0
             if found.format.header_before(found, line[: found.start], self._tools):
                 return 0
-            found = formats.find(line, found.end)
+            found = formats.find(line, found_end or found.end)
         return end if ended or line_end else None
 
     def _is_named(self, text: str, at: int, *, ended: bool) -> bool | None:

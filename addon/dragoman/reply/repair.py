@@ -306,8 +306,9 @@ class Repair(RepairStage):
             turn.abandon(slot)
 
     def _let_out(self, slot: Slot) -> None:
+        """More of the calls follows, so none that is held to be compared is cut."""
         for turn in self._turns.values():
-            turn.close(slot, Scanner.release, whole=False)
+            turn.close(slot, Scanner.release, whole=True)
 
     def _last(self, end: Callable[[Slot], None]) -> list[Frame]:
         """The end of the stream, after all frames: what is added is in a slot of our own."""

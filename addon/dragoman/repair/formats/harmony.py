@@ -215,6 +215,17 @@ class _Harmony(LeakFormat):
         near = text[match.start : match.start + 2 * HEADER_LIMIT]
         return match.name == "<|start|>" and _OTHER_HEADER.match(near) is not None
 
+    def named_end(self, match: MarkerMatch, text: str, *, ended: bool) -> int | None:
+        if match.name not in _BEGIN:
+            return match.end
+        end = _HEADER_ENDS.search(text, match.end)
+        if end is None:
+            size = len(text) - _MARKERS.unfinished(text, match.end)
+            waits = not ended and _HEADER_SO_FAR.fullmatch(text, match.start, size)
+            return None if waits else match.end
+        named = end[0] == "<|message|>" and _HEADER.fullmatch(text, match.start, end.start())
+        return end.end() if named else match.end
+
 
 HARMONY = _Harmony("harmony", _TOKENS, _MARKERS, HarmonyParser, openers=_BEGIN)
 HARMONY_STRIPPED = LeakFormat("harmony", (_WORDS,), marker_set((_WORDS,)), HarmonyParser)

@@ -125,6 +125,11 @@ class LeakFormat:
         """Whether text to come may make this marker of `text` part of another format's."""
         return False
 
+    def named_end(self, match: MarkerMatch, text: str, *, ended: bool) -> int | None:  # noqa: ARG002
+        """Where that ends in `text` which a line would name that has this marker: the marker, or a
+        whole header; None if that depends on text to come, unless it has `ended`."""
+        return match.end
+
     def stray_opens_call(self, match: MarkerMatch, header: str, text: str) -> bool | None:  # noqa: ARG002
         """Whether a call begins, after this `header`, at a marker of `text` that is no opener; None
         if that depends on text to come.  If not, the marker is a stray one."""
