@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from dragoman.bridge.apis import turn_reader
 from dragoman.bridge.reply.bridge_pipeline import BridgePipeline
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.reply.turn_writer import TurnWriter
 from dragoman.bridge.responses_reply import responses_reply
+from dragoman.chat.reader import ChatReader
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.reply.turn_context import Tool, TurnContext
@@ -135,10 +137,14 @@ def new_reply(
     )
 
 
+_READERS: WeakKeyDictionary[ReplyConverter, ChatReader] = WeakKeyDictionary()
+
+
 def feed(reply: ReplyConverter, frame: Frame) -> list[Frame]:
     """One frame of the upstream's; returns its events."""
     facts = turn_reader()
-    Unrepaired(reply.reader, TurnWriter(reply, facts), facts).feed(frame)
+    reader = _READERS.setdefault(reply, ChatReader(reply.names))
+    Unrepaired(reader, TurnWriter(reply, reader, facts), facts).feed(frame)
     return reply.drain()
 
 

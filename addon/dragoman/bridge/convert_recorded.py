@@ -33,8 +33,9 @@ def convert_recorded(
     tools = {name: Tool("function", name) for name, _ in read.calls}
     turn = TurnContext({}, read.facts.model, True, tools)
     writer = _writer(to, turn, evidence, now)
-    reply = ReplyConverter(writer, tools.keys(), evidence, reader=READERS[api]())
-    return joined(BridgePipeline(reply, None).convert(repaired))
+    reader = READERS[api]()
+    reply = ReplyConverter(writer, tools.keys(), evidence, mixes=reader.one_channel)
+    return joined(BridgePipeline(reply, None, reader=reader).convert(repaired))
 
 
 def _writer(to: Api | None, turn: TurnContext, evidence: Evidence, now: int) -> ReplyWriter:

@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ...chat.reader import ChatReader
 from ...repair.stage import RepairStage
 from ...reply.facts import TurnReader
 from ...reply.repair import Repair
 from ...reply.unrepaired import Unrepaired
+from ...reply.words import Reader
 from ...wire.body_form import BodyForm
 from ...wire.chat_end import EARLY, broken_off
 from ...wire.errors import ErrorForm, ErrorObject, failure
@@ -49,18 +51,20 @@ class BridgePipeline:
         reply: ReplyConverter,
         repair: Repair | None,
         *,
+        reader: Reader | None = None,
         labelled: bool = True,
         max_document: int = 0,
         breaks: bool = True,
     ) -> None:
-        """`repair`: None if the reply is not to be repaired.  `labelled`, `max_document`: see
+        """`repair`: None if the reply is not to be repaired: then `reader` reads it; without, it is
+        Chat Completions.  `labelled`, `max_document`: see
         `BodyForm`.  `breaks`: whether the client's reply can be broken off; otherwise a break is an
         error of the client's API."""
         self.reply = reply
         self._events = reply.writer.events
         self.read = turn_reader()
         """Of what the upstream said, and of what it became."""
-        self._stage = _stage(reply, repair, self.read)
+        self._stage = _stage(reply, repair, reader, self.read)
         self._breaks = breaks
         self._form = BodyForm(labelled=labelled, max_document=max_document)
         self._splitter = FrameSplitter()
@@ -173,13 +177,15 @@ class BridgePipeline:
         return self._events.drain()
 
 
-def _stage(reply: ReplyConverter, repair: Repair | None, facts: TurnReader) -> RepairStage:
+def _stage(
+    reply: ReplyConverter, repair: Repair | None, reader: Reader | None, facts: TurnReader
+) -> RepairStage:
     """The reader of the upstream's API, repair, and the writer of the client's."""
     facts.begin_words()
     if repair is None:
-        return Unrepaired(reply.reader, TurnWriter(reply, facts), facts)
-    reply.reader = repair.reader
-    repair.write_by(TurnWriter(reply, facts), facts)
+        reader = reader or ChatReader(reply.names)
+        return Unrepaired(reader, TurnWriter(reply, reader, facts), facts)
+    repair.write_by(TurnWriter(reply, repair.reader, facts), facts)
     return repair
 
 

@@ -21,11 +21,10 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import Any, Literal, Protocol
 
-from ...chat.reader import ChatReader
 from ...notes import Evidence
 from ...reply.event_queue import EventQueue
 from ...reply.parts_in_order import PartsInOrder
-from ...reply.words import Delta, Done, Failed, Finish, Other, Part, Reader, Said
+from ...reply.words import Delta, Done, Failed, Finish, Other, Part, Said
 from ...wire.chat_end import EARLY
 from ...wire.errors import ErrorForm, ErrorObject, failure, known_error
 from ...wire.finish_reasons import TurnEnd
@@ -111,16 +110,15 @@ class ReplyConverter:
         evidence: Evidence,
         *,
         thinks: bool = False,
-        reader: Reader | None = None,
+        mixes: bool = True,
     ) -> None:
         """`names`: those that a call may have upstream.  `thinks`: reasoning was asked for.
-        `reader`: that of the upstream's API; without, it is Chat Completions."""
+        `mixes`: see `OneTurn`."""
         self.writer = writer
+        self.names = names
         self._evidence = evidence
         self._order = PartsInOrder(names, evidence)
         calls = not writer.seeks_summary
-        self.reader: Reader = reader or ChatReader(names)
-        """That of the upstream's reply."""
         self._counts: Counts | None = None
         self._counted: Json = {}
         """A later chunk with usage: some hosts count in every chunk."""
@@ -130,7 +128,7 @@ class ReplyConverter:
             evidence,
             thinks=thinks,
             calls=calls,
-            mixes=self.reader.one_channel,
+            mixes=mixes,
         )
         self._stopped_by = ""
         self._has_choices = False
@@ -160,14 +158,15 @@ class ReplyConverter:
         self.writer.heartbeat()
         return self.drain()
 
-    def more(self, frame: Frame, part: Part, text: str) -> None:
-        """All that a frame of the upstream's says; `drain` gives its events."""
+    def more(self, frame: Frame, part: Part, text: str, counted: Json | None) -> None:
+        """All that a frame of the upstream's says, and its value if that has a usage; `drain` gives
+        its events."""
         writer, order, turn = self.writer, self._order, self._turn
         if (writer.started and not writer.ended) or self._may_write():
             before = order.size + turn.size
             self._has_choices = True
-            if self.reader.counted is not None:
-                self._counted = self.reader.counted
+            if counted is not None:
+                self._counted = counted
             for delta in turn.more(part, text):
                 for each in order.take(delta):
                     writer.say(each)
@@ -188,6 +187,10 @@ class ReplyConverter:
         """The value of a frame with a usage."""
         if counted is not None:
             self._counted = counted
+
+    def skipped_heads(self, count: int) -> None:
+        """So many heads of calls were repeated, and began none."""
+        self._evidence.note("skipped", "head of a call like the one before", count)
 
     def _bound(self, frame: Frame, before: int, *, held: bool = False) -> None:
         """Fail a turn that is too large, or empty for too long, after a frame; `held`: repair has
@@ -304,8 +307,6 @@ class ReplyConverter:
             return
         for delta in self._order.settle(cut=cut):
             self.writer.say(delta)
-        if repeated := self.reader.take_repeated():
-            self._evidence.note("skipped", "head of a call like the one before", repeated)
         self.writer.settle(cut=cut)
 
     def _fault(self, *, cut: bool) -> str:

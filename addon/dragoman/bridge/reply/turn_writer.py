@@ -10,30 +10,42 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ...reply.facts import TurnReader
-from ...reply.words import Arguments, CallBegin, Delta, Part, Said, Slot, Text
+from ...reply.words import (
+    Arguments,
+    CallBegin,
+    Delta,
+    Done,
+    Finish,
+    Part,
+    Reader,
+    Said,
+    Slot,
+    Text,
+)
 from ...wire.sse import Frame
 from .converter import ReplyConverter
 
 
 class TurnWriter:
-    """Events wait in the queue of the client's writer, so nothing is returned.  `facts` reads what
-    leaves."""
+    """Events wait in the queue of the client's writer, so nothing is returned.  `reader`: that of
+    the upstream's frames.  `facts` reads what leaves."""
 
     held: Sequence[Said] = ()
 
-    def __init__(self, reply: ReplyConverter, facts: TurnReader) -> None:
+    def __init__(self, reply: ReplyConverter, reader: Reader, facts: TurnReader) -> None:
         self._reply = reply
+        self._reader = reader
         self._facts = facts
 
     def passed(self, frame: Frame, part: Part, text: str) -> list[Frame]:
         if not self._reply.writer.ended:
-            self._facts.more(self._facts.client, frame, self._reply.reader, (part, text))
-            self._reply.more(frame, part, text)
+            self._facts.more(self._facts.client, frame, self._reader, (part, text))
+            self._reply.more(frame, part, text, self._reader.counted)
         return []
 
     def replaced(self, frame: Frame, part: Part) -> list[Frame]:  # noqa: ARG002
-        self._reply.count(self._reply.reader.counted)
-        self._facts.client.count(self._reply.reader.counted)
+        self._reply.count(self._reader.counted)
+        self._facts.client.count(self._reader.counted)
         return []
 
     def write(self, said: Said) -> list[Frame]:
@@ -42,8 +54,11 @@ class TurnWriter:
             return []
         same = said.same
         words = [word for slot in said.slots for word in _left(slot, same=same)]
-        facts.words(facts.client, said, reply.reader, words)
+        facts.words(facts.client, said, self._reader, words)
         reply.take(said, words)
+        ends = any(isinstance(word, Finish | Done) for word in words)
+        if ends and (repeated := self._reader.take_repeated()):
+            reply.skipped_heads(repeated)
         return []
 
     def end(self, last: Said) -> list[Frame]:
