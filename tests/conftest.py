@@ -21,19 +21,24 @@ Mitmdump.forked = forking.available()
 FAILED = pytest.StashKey[bool]()
 """Whether the test of this item has failed."""
 
-settings.register_profile("untimed", settings.default, deadline=None)
-settings.load_profile("untimed")
+settings.register_profile("enough", settings.default, deadline=None, max_examples=40)
+settings.register_profile("thorough", settings.default, deadline=None, max_examples=400)
+settings.load_profile("enough")
 QUICK_ROWS = 12
 """Of a table, in `make quick`."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="fewer rows and cuts: `make quick`")
+    parser.addoption("--thorough", action="store_true", help="every cut, and more generated input")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("quick"):
         streams.CUTS = 4
+    if config.getoption("thorough"):
+        settings.load_profile("thorough")
+        streams.CUTS = 100_000
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

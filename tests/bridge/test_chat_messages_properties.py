@@ -147,7 +147,6 @@ def messages_bytes(made: Converted) -> bytes:
     return start[:-2]
 
 
-@settings(deadline=None)
 @given(conversations(), st.sampled_from(MODELS))
 def test_the_messages_of_a_turn_begin_with_those_of_the_turn_before(
     conversation: Conversation, model: str
@@ -180,7 +179,6 @@ def test_thirty_calls_turn_by_turn_only_append(data: st.DataObject, model: str) 
     assert len(calls) == conversation.calls
 
 
-@settings(deadline=None)
 @given(conversations(), st.sampled_from(MODELS))
 def test_every_call_is_answered_once_directly_behind_its_message_in_order(
     conversation: Conversation, model: str
@@ -203,7 +201,6 @@ def answered(rest: Iterator[Json]) -> str:
     return call_id
 
 
-@settings(deadline=None)
 @given(conversations(), st.sampled_from(MODELS[:2]))
 def test_no_text_is_lost_and_none_is_doubled(conversation: Conversation, model: str) -> None:
     sent = dumps(of_items(conversation.items, model).messages).decode()
@@ -211,7 +208,6 @@ def test_no_text_is_lost_and_none_is_doubled(conversation: Conversation, model: 
     assert sorted(TOKEN.findall(sent)) == sorted(told)
 
 
-@settings(deadline=None)
 @given(conversations())
 def test_kimi_k2_counts_all_calls_and_every_message_with_calls_has_reasoning(
     conversation: Conversation,
@@ -225,7 +221,6 @@ def test_kimi_k2_counts_all_calls_and_every_message_with_calls_has_reasoning(
     ]
 
 
-@settings(deadline=None)
 @given(conversations(), st.sampled_from(MODELS))
 def test_the_same_request_gives_the_same_bytes(conversation: Conversation, model: str) -> None:
     once, again = (dumps(of_items(conversation.items, model).chat) for _ in range(2))

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dragoman.bridge.cure import chat_request
@@ -365,7 +365,6 @@ MESSAGES = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(
     st.lists(MESSAGES, max_size=8),
     st.lists(MESSAGES, max_size=4),

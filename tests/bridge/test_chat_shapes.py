@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from dragoman.bridge.request.chat_shapes import formed
 from dragoman.reply.turn_context import Tool
@@ -197,7 +197,6 @@ def test_the_echo_has_the_form_of_responses() -> None:
     assert formed(body)["tools"] == [function("f")]
 
 
-@settings(max_examples=60)
 @given(near_requests)
 def test_any_value_is_read_once(value: Any) -> None:
     made = formed(value)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.notes import Evidence
@@ -151,7 +151,6 @@ near_requests = st.recursive(
 )
 
 
-@settings(max_examples=80)
 @given(
     st.dictionaries(st.sampled_from(FIELDS), near_requests, max_size=6),
     st.lists(st.dictionaries(st.sampled_from(FIELDS), near_requests, max_size=6), max_size=5),

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.notes import Evidence
@@ -130,7 +130,6 @@ messages = st.lists(
 )
 
 
-@settings(max_examples=80)
 @given(
     st.dictionaries(st.sampled_from(FIELDS), near, max_size=4),
     messages,

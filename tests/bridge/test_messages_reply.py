@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.bridge.messages_reply import SIGNATURE
@@ -259,7 +259,6 @@ def test_a_chat_completion_becomes_a_message() -> None:
 # Generated turns
 
 
-@settings(max_examples=100)
 @given(said())
 def test_a_generated_turn_is_read_as_it_was_meant(turn_: tuple[Meant, list[Any], bool]) -> None:
     meant, values, done = turn_
@@ -277,7 +276,6 @@ def test_a_generated_turn_is_read_as_it_was_meant(turn_: tuple[Meant, list[Any],
     assert got.read.stop_reason == ("max_tokens" if meant.finish == "length" else ends)
 
 
-@settings(max_examples=60)
 @given(said(), st.lists(st.integers(0, 5000), max_size=8))
 def test_the_cut_of_the_bytes_changes_no_byte(
     turn_: tuple[Meant, list[Any], bool], places: list[int]
@@ -289,7 +287,6 @@ def test_the_cut_of_the_bytes_changes_no_byte(
     assert run_bytes(pieces).body == run_bytes([data]).body
 
 
-@settings(max_examples=60)
 @given(said(), st.integers(0, 5000))
 def test_a_break_anywhere_leaves_no_half_call_and_no_end(
     turn_: tuple[Meant, list[Any], bool], place: int

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from .messaging import Run, run, run_body, run_bytes
@@ -29,19 +29,16 @@ def checked(got: Run) -> Run:
     return got
 
 
-@settings(max_examples=120)
 @given(st.lists(wild_chunks, max_size=5), st.booleans())
 def test_any_json_as_a_chunk_gives_a_legal_stream(values: list[Any], done: bool) -> None:
     checked(run(values, done=done))
 
 
-@settings(max_examples=100)
 @given(wild_chunks)
 def test_any_json_as_a_body_gives_a_message_or_an_error(value: Any) -> None:
     assert run_body(value).response["type"] in ("message", "error")
 
 
-@settings(max_examples=80)
 @given(st.lists(st.binary(max_size=40), max_size=5))
 def test_any_bytes_give_a_legal_stream(pieces: list[bytes]) -> None:
     checked(run_bytes(pieces))

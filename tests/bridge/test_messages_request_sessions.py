@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.bridge.cure.messages_request import cure_messages
@@ -108,7 +108,6 @@ def cured(request: Json, model: str) -> Json:
 turns = st.lists(st.one_of(calling(), answering()), min_size=1, max_size=6)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.sampled_from(MODELS), turns)
 def test_each_request_begins_with_the_one_before(
     model: str, session: list[tuple[Json, list[Json]]]

@@ -228,7 +228,7 @@ class Session:
 
 
 @pytest.mark.parametrize("model", MODELS)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(data=st.data())
 def test_a_turn_begins_with_the_bytes_of_the_turn_before(model: str, data: st.DataObject) -> None:
     session = Session(data.draw, model)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.bridge.cure.moonshot_schema import MAX_SCHEMAS, TooLarge, moonshot_schema
@@ -304,7 +304,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(ROOTS, st.lists(st.dictionaries(st.sampled_from("ab"), VALUES), min_size=5, max_size=20))
 def test_any_schema_is_taken_and_accepts_what_it_did(
     schema: dict[str, Any], values: list[Any]

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.notes import Evidence
@@ -72,7 +72,6 @@ def test_a_clean_reply_differs_in_its_numbers_alone(host: Host) -> None:
 
 
 @given(st.sampled_from(HOSTS), st.lists(st.integers(1, LAST - 1), max_size=8))
-@settings(max_examples=80)
 def test_a_leak_is_repaired_the_same_whenever_heartbeats_come(host: Host, beats: list[int]) -> None:
     evidence = Evidence()
     last = len(host.events(LEAKING)) - 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.responses.dialects import DIALECTS, Dialect
@@ -205,7 +205,6 @@ STATUS = {"length": "incomplete", "content_filter": "incomplete"}
 every_dialect = st.sampled_from(list(DIALECTS.values()))
 
 
-@settings(max_examples=100)
 @given(said(), every_dialect)
 def test_a_generated_turn_is_heard_as_it_was_meant(
     turn_: tuple[Meant, list[Any], bool], dialect: Dialect
@@ -224,7 +223,6 @@ def test_a_generated_turn_is_heard_as_it_was_meant(
     assert got.response["usage"]["total_tokens"] == 18
 
 
-@settings(max_examples=60)
 @given(said(), every_dialect, st.lists(st.integers(0, 5000), max_size=8))
 def test_the_cut_of_the_bytes_changes_no_byte(
     turn_: tuple[Meant, list[Any], bool], dialect: Dialect, places: list[int]
@@ -236,7 +234,6 @@ def test_the_cut_of_the_bytes_changes_no_byte(
     assert run_bytes(pieces, dialect).frames == run_bytes([data], dialect).frames
 
 
-@settings(max_examples=60)
 @given(meanings, every_dialect)
 def test_a_generated_turn_is_the_same_streamed_and_not(meant: Meant, dialect: Dialect) -> None:
     elements = [

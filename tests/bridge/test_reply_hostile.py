@@ -8,7 +8,7 @@ import zlib
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.responses.dialects import DIALECTS, OPENAI, Dialect
@@ -48,7 +48,6 @@ wild_chunks = any_json | near_chunks | st.builds(chunk, deltas, near_chunks)
 every_dialect = st.sampled_from(list(DIALECTS.values()))
 
 
-@settings(max_examples=120)
 @given(st.lists(wild_chunks, max_size=5), every_dialect, st.booleans())
 def test_any_json_as_a_chunk_gives_a_legal_stream(
     values: list[Any], dialect: Dialect, done: bool
@@ -56,13 +55,11 @@ def test_any_json_as_a_chunk_gives_a_legal_stream(
     run(values, dialect, done=done)
 
 
-@settings(max_examples=100)
 @given(wild_chunks, every_dialect)
 def test_any_json_as_a_body_gives_a_legal_stream(value: Any, dialect: Dialect) -> None:
     run_body(value, dialect)
 
 
-@settings(max_examples=80)
 @given(st.lists(st.binary(max_size=40), max_size=5))
 def test_any_bytes_give_a_legal_stream(pieces: list[bytes]) -> None:
     run_bytes(pieces)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fuzz.targets import TARGETS, WORDS, seeds
@@ -36,7 +36,6 @@ def test_no_fixture_breaks_a_promise(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@settings(max_examples=60)
 @given(st.data())
 def test_no_damaged_fixture_breaks_a_promise(target: str, data: st.DataObject) -> None:
     seed = data.draw(st.sampled_from(SEEDS[target]))
@@ -44,13 +43,11 @@ def test_no_damaged_fixture_breaks_a_promise(target: str, data: st.DataObject) -
 
 
 @pytest.mark.parametrize("target", ["sse", "scanner", "repair", "writer"])
-@settings(max_examples=60)
 @given(st.binary(min_size=4, max_size=4), st.lists(st.sampled_from(WORDS) | st.text(max_size=4)))
 def test_no_soup_breaks_a_promise(target: str, head: bytes, words: list[str]) -> None:
     TARGETS[target](head + "".join(words).encode("utf-8", "surrogatepass"))
 
 
-@settings(max_examples=100)
 @given(st.binary(max_size=200), st.sampled_from(sorted(TARGETS)))
 def test_no_bytes_break_a_promise(data: bytes, target: str) -> None:
     TARGETS[target](data)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.inspect.parse.frames import head_and_tail
@@ -54,7 +54,6 @@ def _arguments(each: ParsedCall) -> Any:
     return {"commands": value["commands"]} if each.kind == "shell" else value
 
 
-@settings(max_examples=100)
 @given(said(), every_dialect)
 def test_a_generated_turn_reads_as_it_was_meant_on_both_sides_of_the_bridge(
     turn: tuple[Meant, list[Any], bool], dialect: Dialect
@@ -80,7 +79,6 @@ def test_a_generated_turn_reads_as_it_was_meant_on_both_sides_of_the_bridge(
     assert choice.finish == meant.finish
 
 
-@settings(max_examples=60)
 @given(st.data(), turns(), st.sampled_from(["content", "reasoning_content"]))
 def test_a_repaired_turn_reads_as_the_model_meant_it(
     data: st.DataObject, turn: Turn, field: str

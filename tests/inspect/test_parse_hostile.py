@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.inspect.exchange import Exchange, Step, Timing
@@ -70,7 +70,6 @@ def made(exchange: Exchange) -> None:
             line.text.encode()
 
 
-@settings(max_examples=100)
 @given(requests | bodies, bodies, bodies, timings, st.sampled_from(["watch", "bridge"]))
 def test_a_soup_of_frames_gives_pages(
     request: bytes, upstream: bytes, client: bytes, timing: Timing | None, job: Any

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mitmproxy.test import tflow
 
@@ -264,7 +264,6 @@ steps = st.tuples(pieces, st.lists(st.booleans(), min_size=14, max_size=14), st.
 
 
 @given(steps, st.sampled_from(sorted(DIALECTS)))
-@settings(max_examples=60)
 def test_heartbeats_at_any_moment_keep_the_grammar(
     steps: tuple[list[bytes], list[bool], bool], dialect: str
 ) -> None:
@@ -279,7 +278,6 @@ def test_heartbeats_at_any_moment_keep_the_grammar(
 
 
 @given(steps)
-@settings(max_examples=60)
 def test_comments_at_any_moment_change_nothing_that_is_read(
     steps: tuple[list[bytes], list[bool], bool],
 ) -> None:

@@ -20,7 +20,7 @@ from dragoman.repair.scanner import Scanner
 from dragoman.wire.sse import Frame, FrameSplitter
 
 NOW = 1_700_000_000
-CUTS = 40
+CUTS = 20
 RULES = {
     "any": CallRule("any", quoted_last=True),
     "open": CallRule("any"),

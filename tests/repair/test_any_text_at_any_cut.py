@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.bridge.apis import repair_whole
@@ -48,7 +48,6 @@ def _run(pieces: list[str]) -> Read:
 
 
 @given(st.data(), soups)
-@settings(max_examples=120)
 def test_any_cutting_reads_the_same(data: st.DataObject, soup: str) -> None:
     whole = _run([soup])
     parts = _run(data.draw(cut(soup)))
@@ -56,7 +55,6 @@ def test_any_cutting_reads_the_same(data: st.DataObject, soup: str) -> None:
 
 
 @given(soups_without_headers)
-@settings(max_examples=120)
 def test_no_character_is_lost_and_no_marker_is_left_but_of_a_damaged_call(soup: str) -> None:
     evidence = Evidence()
     stream = sse([chunk({"content": soup}), chunk({}, "stop")])
@@ -70,7 +68,6 @@ def test_no_character_is_lost_and_no_marker_is_left_but_of_a_damaged_call(soup: 
 
 
 @given(soups)
-@settings(max_examples=100)
 def test_a_whole_message_reads_as_its_stream(soup: str) -> None:
     streamed = _run([soup])
     choice = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.repair.formats.kimi_k2 import MARKERS
@@ -26,7 +26,6 @@ def _chunks(pieces: list[str], fields: tuple[str, ...], finish: str) -> list[obj
 
 
 @given(st.data(), turns(), st.sampled_from(FIELDS), st.sampled_from(["content", "field"]))
-@settings(max_examples=100)
 def test_calls_and_text_are_those_of_the_turn(
     data: st.DataObject, turn: Turn, fields: tuple[str, ...], where: str
 ) -> None:
@@ -47,7 +46,6 @@ def test_calls_and_text_are_those_of_the_turn(
 
 
 @given(st.data(), turns(), st.sampled_from(FIELDS))
-@settings(max_examples=80)
 def test_the_cutting_of_deltas_changes_nothing_a_client_reads(
     data: st.DataObject, turn: Turn, fields: tuple[str, ...]
 ) -> None:
@@ -59,7 +57,6 @@ def test_the_cutting_of_deltas_changes_nothing_a_client_reads(
 
 
 @given(st.data(), st.text(alphabet=st.sampled_from('ab <|>_tool:\n"é'), max_size=40))
-@settings(max_examples=100)
 def test_a_stream_without_markers_is_forwarded_byte_for_byte(
     data: st.DataObject, text: str
 ) -> None:
@@ -69,7 +66,6 @@ def test_a_stream_without_markers_is_forwarded_byte_for_byte(
 
 
 @given(st.data(), turns())
-@settings(max_examples=80)
 def test_a_turn_cut_off_anywhere_ends_with_one_finish_reason_and_whole_calls(
     data: st.DataObject, turn: Turn
 ) -> None:

@@ -7,7 +7,7 @@ import random
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.repair.formats import enclosed_json
@@ -112,7 +112,6 @@ def test_after_very_much_code_all_counts_as_code(text: str, wanted: bool) -> Non
 
 
 @given(st.data(), st.text(alphabet=st.sampled_from("`~\n a->1."), max_size=60))
-@settings(max_examples=120)
 def test_the_cutting_changes_nothing(data: st.DataObject, text: str) -> None:
     points = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=10)))
     edges = [0, *points, len(text)]

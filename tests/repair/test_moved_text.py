@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dragoman.bridge.apis import repair_whole
@@ -42,7 +42,6 @@ def test_blank_deltas_move_with_the_text_around_them(field: str) -> None:
 
 
 @given(st.data(), st.sampled_from(["\n\nDone.\n\nYes", "Done \n", "\n", "", " x"]))
-@settings(max_examples=80)
 def test_a_section_in_reasoning_reads_the_same_at_any_cut(data: st.DataObject, after: str) -> None:
     """Text before the section, in the same event, is said as content: the specification has
     it so, and no other cut can know."""
@@ -146,7 +145,6 @@ codes = st.lists(st.sampled_from(CODE), max_size=12).map("".join)
 @given(codes.flatmap(lambda text: st.tuples(st.just(text), cut(text))))
 @example((f"```{CB}{AB}```{AB}", [f"```{CB}{AB}", f"```{AB}"]))
 @example((f"```- {SE}```{SB}", [f"```- {SE}", f"```{SB}"]))
-@settings(max_examples=60)
 def test_what_passed_unread_counts_as_what_was_read(case: tuple[str, list[str]]) -> None:
     """Frames without a marker are not read when they pass; whether code is open must not
     depend on it."""

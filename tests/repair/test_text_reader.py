@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.repair.call_rule import rules_for
@@ -66,10 +66,10 @@ def read_by(model: str, pieces: list[str]) -> str:
 
 
 def at_sizes(model: str, text: str) -> str:
-    """The same at several cuts, which change nothing."""
+    """The same whole and in small pieces, which change nothing."""
     (out,) = {
         read_by(model, [text[at : at + size] for at in range(0, len(text), size)])
-        for size in (len(text), 1, 5)
+        for size in (len(text), 2)
     }
     return out
 
@@ -298,7 +298,6 @@ ODD = '<|tool_call_begin|>!!!<|tool_call_argument_begin|>{"command":"ls"}<|tool_
 
 
 @given(st.data(), st.sampled_from(sorted(CALLS)))
-@settings(max_examples=150, deadline=None)
 def test_a_soup_of_calls_and_quotations_reads_the_same_at_any_cut(
     data: st.DataObject, name: str
 ) -> None:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.repair.repair_options import RepairOptions
@@ -139,7 +139,6 @@ policies = st.builds(
 )
 
 
-@settings(max_examples=150)
 @given(
     st.lists(chunks, max_size=6),
     st.lists(st.integers(1, 200), max_size=8),

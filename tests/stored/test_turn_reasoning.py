@@ -446,7 +446,7 @@ def heard(turn: Json, number: int, reply: bytes) -> list[Json]:
     return [calling((call_id, called["name"], arguments)), output]
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(TURNS, st.sampled_from(["kimi-k2.6", "deepseek-v4-pro"]))
 def test_ten_turns_each_begin_with_the_one_before(turns: list[Json], model: str) -> None:
     """Streamed or not, leaked or not, with a restart between, and each with its own reasoning."""

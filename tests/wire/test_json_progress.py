@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.wire.json_progress import JsonProgress
@@ -28,7 +28,6 @@ finite = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(
     st.dictionaries(st.text(max_size=5), finite, max_size=3),
     st.lists(st.integers(0, 200)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.bridge.apis import read_reply
@@ -43,7 +43,6 @@ def _split(pieces: list[bytes]) -> list[Frame]:
 
 
 @given(streams, st.data())
-@settings(deadline=None)
 def test_frames_joined_are_the_stream_for_every_cut(stream: bytes, data: st.DataObject) -> None:
     points = sorted(data.draw(st.lists(st.integers(0, len(stream)))))
     edges = [0, *points, len(stream)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.repair.events import Call, LeftAsText, Refusal, ScanEvent
@@ -252,7 +252,6 @@ soups = st.lists(st.sampled_from([*PIECES, *WHOLE, *WORDS, *QUOTING, "<", "<|"])
 
 
 @given(st.data(), soups.map("".join))
-@settings(max_examples=200, deadline=None)
 def test_a_soup_of_all_formats_loses_nothing_and_reads_the_same_at_any_cut(
     data: st.DataObject, soup: str
 ) -> None:

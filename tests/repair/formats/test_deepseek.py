@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.repair.formats.deepseek import DEEPSEEK
@@ -61,7 +61,6 @@ def test_what_a_text_says_however_it_is_cut(text: str, wanted: str) -> None:
 
 
 @given(st.data(), turns(), st.booleans())
-@settings(max_examples=40, deadline=None)
 def test_a_turn_is_read_back(data: st.DataObject, turn: Turn, old: bool) -> None:
     calls = [
         f"{CB}function{SEP}{name}\n```json\n{json.dumps(arguments)}\n```{CE}"

@@ -82,7 +82,6 @@ def test_what_a_text_says_of_a_call(text: str, wanted: str) -> None:
 
 
 @given(st.data(), turns(), st.sampled_from(sorted(MARKERS)), st.sampled_from(["\n", "; ", "["]))
-@settings(max_examples=60, deadline=None)
 def test_a_turn_is_read_back(data: st.DataObject, turn: Turn, begin: str, joint: str) -> None:
     objects = [{"name": name, "arguments": value} for name, value in turn.calls]
     body = json.dumps(objects) if joint == "[" else joint.join(map(json.dumps, objects))
@@ -91,7 +90,7 @@ def test_a_turn_is_read_back(data: st.DataObject, turn: Turn, begin: str, joint:
 
 
 @given(st.data(), turns())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_turn_that_shows_its_calls_is_read_back(data: st.DataObject, turn: Turn) -> None:
     calls = [f"[Calling tool: {name}({json.dumps(value)})]\n" for name, value in turn.calls]
     text = f"{turn.before}{''.join(calls)}{turn.after}"

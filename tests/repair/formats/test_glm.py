@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.repair.formats.enclosed_json import HERMES
@@ -85,7 +85,6 @@ def test_an_end_before_the_arguments_is_said_to_be_dropped() -> None:
 
 
 @given(st.data(), turns(), st.sampled_from(["", "\n"]))
-@settings(max_examples=40, deadline=None)
 def test_a_turn_is_read_back(data: st.DataObject, turn: Turn, line_end: str) -> None:
     text = turn.before
     for name, arguments in turn.calls:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.repair.formats.harmony import HARMONY, HARMONY_STRIPPED
@@ -121,7 +121,6 @@ def test_what_is_left_of_a_call_without_its_tokens(text: str, wanted: str) -> No
 
 
 @given(st.data(), turns())
-@settings(max_examples=40, deadline=None)
 def test_a_turn_is_read_back(data: st.DataObject, turn: Turn) -> None:
     calls = "<|start|>assistant".join(
         f"<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.repair.call_reader import CANDIDATE_LIMIT, HELD_LIMIT
@@ -74,7 +74,6 @@ COMMON = ["\n", " ", "word ", "word", "12", "true", '"', "{", "}", "`", "```\n",
 
 
 @pytest.mark.parametrize("leak", PIECES, ids=lambda leak: leak.name)
-@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_any_cutting_reads_the_same_and_no_text_is_lost(
     leak: LeakFormat, data: st.DataObject

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.repair.events import Call, LeftAsText, Text
@@ -173,7 +173,6 @@ KEYS = ["arguments", "parameters", "args", "input", "params", ""]
 
 
 @given(st.data(), turns(), st.sampled_from(["", "{", "["]), st.booleans())
-@settings(max_examples=80, deadline=None)
 def test_a_turn_is_read_back(
     data: st.DataObject,
     turn: Turn,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.repair.formats.invoke import CLAUDE, DSML, MINIMAX_M2
@@ -293,13 +293,11 @@ def write_m2(turn: Calls) -> str:
     return "\n".join([*out, "</minimax:tool_call>"])
 
 
-@settings(max_examples=40)
 @given(calls([f"<{D}", f"</{D}invoke", "<"], closer=f"</{D}parameter>"), st.integers(1, 60))
 def test_generated_turns_of_dsml_are_read_back(turn: Calls, size: int) -> None:
     read_back(DSML, write_dsml, turn, size)
 
 
-@settings(max_examples=40)
 @given(calls(["<invoke name=", "</parameter", "<b>"], closer="</parameter>"), st.integers(1, 60))
 def test_generated_turns_of_minimax_are_read_back(turn: Calls, size: int) -> None:
     read_back(MINIMAX_M2, write_m2, turn, size)

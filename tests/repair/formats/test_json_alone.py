@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.bridge.responses_tools import ResponsesTools
@@ -263,7 +263,6 @@ def test_of_two_formats_the_other_one_counts() -> None:
 
 
 @given(st.data(), turns())
-@settings(max_examples=60, deadline=None)
 def test_a_turn_is_read_back(data: st.DataObject, turn: Turn) -> None:
     objects = [{"name": name, "parameters": value} for name, value in turn.calls]
     body = data.draw(st.sampled_from([json.dumps(objects), "\n".join(map(json.dumps, objects))]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.repair.declared_tools import DeclaredTools
@@ -250,7 +250,6 @@ def write(turn: Calls) -> str:
     )
 
 
-@settings(max_examples=40)
 @given(calls([OP, SEP, "<|clo", "argument", "<"], closer="argument<|"), st.integers(1, 60))
 def test_generated_turns_are_read_back(turn: Calls, size: int) -> None:
     read_back(KIMI_K3, write, turn, size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.repair.call_reader import HELD_LIMIT
@@ -158,7 +158,6 @@ def write(turn: Calls) -> str:
     )
 
 
-@settings(max_examples=40)
 @given(calls(["]<]mini", "]", "<"], closer=P), st.integers(1, 60))
 def test_generated_turns_are_read_back(turn: Calls, size: int) -> None:
     read_back(MINIMAX_M3, write, turn, size)

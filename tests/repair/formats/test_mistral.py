@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.repair.formats.marker_search import MarkerSearch
@@ -60,7 +60,6 @@ def test_what_a_text_says_however_it_is_cut(text: str, wanted: str | None) -> No
 
 
 @given(st.data(), turns(), st.booleans())
-@settings(max_examples=40, deadline=None)
 def test_a_turn_is_read_back(data: st.DataObject, turn: Turn, listed: bool) -> None:
     calls = "".join(f"[TOOL_CALLS]{name}[ARGS]{json.dumps(value)}" for name, value in turn.calls)
     if listed:

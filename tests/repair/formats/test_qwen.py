@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.repair.formats.enclosed_json import HERMES
@@ -121,7 +121,6 @@ def test_a_call_in_a_value_without_its_end_is_one_and_nothing_is_where_the_reply
 
 
 @given(st.data(), turns(), st.sampled_from(["", "\n"]), st.booleans())
-@settings(max_examples=40, deadline=None)
 def test_a_turn_is_read_back(
     data: st.DataObject,
     turn: Turn,

@@ -195,7 +195,7 @@ def test_a_call_with_a_damaged_tag_is_that_call_or_text_and_never_another(
     for call, line in itertools.product(calls, ("\n", "")):
         other = ("bash", {"command": "pwd"})
         after = "\n" + text_of(write(*other, line)) if follows == "call" else follows
-        pairs = 60 if call in (CALLS[0], CALLS[4]) and follows != "call" else 0
+        pairs = 20 if call in (CALLS[0], CALLS[4]) and follows != "call" else 0
         for text in damaged(write(*call, line), dice, pairs=pairs):
             rest, read = meant(text + after)
             read = [each for each in read if follows != "call" or each != other]
