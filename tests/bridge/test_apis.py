@@ -16,9 +16,9 @@ from dragoman.bridge.apis import repair_whole
 from dragoman.bridge.responses_tools import ResponsesTools
 from dragoman.notes import Evidence
 from dragoman.repair.repair_options import RepairOptions
+from tests.responses.test_repair import CALLED, CLEAN, DSML, REQUEST, SECTION, shown, text
 
 from .hosts import HOSTS, OPENAI, VLLM, Host, Said
-from .test_responses_repair import CALLED, CLEAN, DSML, REQUEST, SECTION, shown, text
 
 Json = dict[str, Any]
 

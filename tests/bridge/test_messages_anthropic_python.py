@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.messages.test_repair import NATIVE, ODDITIES, PLACES, THOUGHT, leaked
+
 from .messages_streams import (
     K2,
     REQUEST,
@@ -18,7 +20,6 @@ from .messages_streams import (
     repaired,
     stream,
 )
-from .test_messages_repair import NATIVE, ODDITIES, PLACES, THOUGHT, leaked
 
 anthropic = pytest.importorskip("anthropic", reason="it cannot live beside mitmproxy 11")
 httpx = pytest.importorskip("httpx2")

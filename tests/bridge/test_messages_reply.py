@@ -18,11 +18,11 @@ from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.wire.json_codec import loads
 from fixtures.regenerate import chat_fixtures, request
 from tests.repair.streams import read as read_chat
+from tests.responses.test_native_formats import leaking, said_in
 
 from . import replying
 from .messaging import ESTIMATE, Run, new_message, repair_for, run, run_body, run_bytes, turn
 from .replying import USAGE, call, calls, chunk, ended, sse, text
-from .test_native_formats import leaking, said_in
 from .test_reply_generated import Called, Meant, said, unambiguous
 
 THOUGHT = chunk({"reasoning_content": "Hm."})

@@ -23,8 +23,8 @@ from dragoman.notes import Evidence, ReplyFacts, TurnFacts
 from dragoman.repair.repair_options import RepairOptions
 from dragoman.reply.repair_pipeline import RepairPipeline
 from tests.bridge.messages_streams import K2, REQUEST, document, event, pieces, repaired, stream
-from tests.bridge.test_messages_repair import ERROR, NATIVE, OTHER, PLACES, SHAPES, leaked
 from tests.live.mitmdump import ROOT
+from tests.messages.test_repair import ERROR, NATIVE, OTHER, PLACES, SHAPES, leaked
 
 LEAK = stream([("thinking", ["Hm."]), ("text", pieces(f"So. {K2}", 12))])
 

@@ -10,9 +10,9 @@ import pytest
 
 from fixtures.server import Reply, Upstream
 from tests.bridge.messages_streams import K2, REQUEST, document, pieces, read, repaired, stream
-from tests.bridge.test_messages_repair import NATIVE, PLACES, TEXT, leaked
 from tests.live.clients import PYTHON, SCRIPTS, Client, Clients, need
 from tests.live.mitmdump import Mitmdump
+from tests.messages.test_repair import NATIVE, PLACES, TEXT, leaked
 
 ASKED = {name: REQUEST[name] for name in ("model", "max_tokens", "messages", "tools")}
 CUT = stream([("text", pieces(K2.partition(" -la")[0]))], "max_tokens")

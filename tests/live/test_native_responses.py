@@ -14,13 +14,13 @@ import pytest
 from fixtures.regenerate import native_fixtures, request, upstream
 from fixtures.server import FOLDER, Reply, Upstream
 from tests.bridge.hosts import VLLM
-from tests.bridge.test_responses_repair import DSML
-from tests.bridge.test_responses_repair import REQUEST as WITH_TOOLS
 from tests.live import wire
 from tests.live.chat import FAULTS, Chat, fixture_bytes
 from tests.live.clients import Clients
 from tests.live.mitmdump import ADDON, Mitmdump
 from tests.live.test_codex import Codex, codex
+from tests.responses.test_repair import DSML
+from tests.responses.test_repair import REQUEST as WITH_TOOLS
 
 __all__ = ["codex"]
 PATH = "/v1/responses"

@@ -19,9 +19,7 @@ from dragoman.repair.repair_options import RepairOptions
 from dragoman.reply.repair import MAX_HELD
 from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.wire.sse import Frame, split
-from tests.repair.streams import read as read_chat
-
-from .messages_streams import (
+from tests.bridge.messages_streams import (
     BASH,
     K2,
     REQUEST,
@@ -35,7 +33,8 @@ from .messages_streams import (
     repaired,
     stream,
 )
-from .test_native_formats import ALONE, leaking, request, said_in
+from tests.repair.streams import read as read_chat
+from tests.responses.test_native_formats import ALONE, leaking, request, said_in
 
 LS = '[bash {"command": "ls -la"}]'
 NATIVE = ("tool_use", ("bash", ['{"command":', '"ls -la"}']))

@@ -11,8 +11,7 @@ from dragoman.notes import Evidence
 from dragoman.repair.repair_options import RepairOptions
 from dragoman.reply.repair_pipeline import RepairPipeline
 from fixtures.regenerate import NOW, native_expected, native_fixtures, request, upstream
-
-from .native_grammar import check_native
+from tests.bridge.native_grammar import check_native
 
 
 @pytest.mark.parametrize("folder", native_fixtures(), ids=lambda folder: folder.name)

@@ -22,9 +22,8 @@ from dragoman.responses.native_writer import NativeWriter
 from dragoman.responses.repair import ResponsesRepair
 from dragoman.responses.writer import ResponsesWriter
 from dragoman.wire.sse import encode_chunk, split
-
-from .hosts import BRIDGE, HOSTS, OPENAI, SGLANG, USAGE, VLLM, Host, Said
-from .native_grammar import check_native
+from tests.bridge.hosts import BRIDGE, HOSTS, OPENAI, SGLANG, USAGE, VLLM, Host, Said
+from tests.bridge.native_grammar import check_native
 
 Json = dict[str, Any]
 REQUEST: Json = {

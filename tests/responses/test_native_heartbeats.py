@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from dragoman.notes import Evidence
 from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.wire.sse import HEARTBEAT, encode_chunk, split
-
-from .hosts import HOSTS, OPENAI, Host, Said
-from .native_grammar import check_native
-from .test_responses_repair import CALLED, SECTION, cut, repaired, shown, stage, text
+from tests.bridge.hosts import HOSTS, OPENAI, Host, Said
+from tests.bridge.native_grammar import check_native
+from tests.responses.test_repair import CALLED, SECTION, cut, repaired, shown, stage, text
 
 Json = dict[str, Any]
 CLEAN: list[Said] = [

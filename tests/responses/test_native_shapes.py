@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from dragoman.wire.sse import split
-
-from .hosts import OPENAI, SGLANG, VLLM, Host
-from .native_grammar import check_native
-from .test_responses_repair import CALLED, SECTION, cut, repaired, shown, text, worded
+from tests.bridge.hosts import OPENAI, SGLANG, VLLM, Host
+from tests.bridge.native_grammar import check_native
+from tests.responses.test_repair import CALLED, SECTION, cut, repaired, shown, text, worded
 
 Json = dict[str, Any]
 OTHER = CALLED | {"call_id": "call_1"}

@@ -19,12 +19,11 @@ from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.responses.host_reader import HostReader
 from dragoman.wire.chat_end import is_half
 from dragoman.wire.sse import Frame, encode_chunk
+from tests.bridge import messages_streams
+from tests.bridge.hosts import HOSTS, OPENAI
+from tests.bridge.test_apis import repaired as repaired_whole
 from tests.counting import calls_of
-
-from . import messages_streams
-from .hosts import HOSTS, OPENAI
-from .test_apis import repaired as repaired_whole
-from .test_responses_repair import SECTION, cut, repaired, stage
+from tests.responses.test_repair import SECTION, cut, repaired, stage
 
 pytestmark = pytest.mark.slow
 

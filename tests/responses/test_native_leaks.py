@@ -21,11 +21,10 @@ except ImportError:  # it cannot be installed beside mitmproxy 11
     ResponseStreamState = None  # type: ignore[assignment, misc]
 from dragoman.wire.sse import split
 from fixtures.regenerate import native_fixtures
+from tests.bridge.hosts import HOSTS, Host
+from tests.bridge.test_apis import repaired as repaired_whole
 from tests.live.clients import SCRIPTS, need, node
-
-from .hosts import HOSTS, Host
-from .test_apis import repaired as repaired_whole
-from .test_responses_repair import cut, repaired
+from tests.responses.test_repair import cut, repaired
 
 pytestmark = pytest.mark.slow
 

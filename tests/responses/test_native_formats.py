@@ -14,6 +14,8 @@ from dragoman.notes import Evidence
 from dragoman.repair.repair_options import RepairOptions
 from dragoman.wire.sse import split
 from fixtures.regenerate import chat_fixtures, request
+from tests.bridge.hosts import HOSTS, OPENAI, Host
+from tests.bridge.native_grammar import check_native
 from tests.repair.formats import (
     test_deepseek,
     test_glm,
@@ -24,10 +26,7 @@ from tests.repair.formats import (
 )
 from tests.repair.formats.turns import REQUEST as WITH_BASH
 from tests.repair.streams import read
-
-from .hosts import HOSTS, OPENAI, Host
-from .native_grammar import check_native
-from .test_responses_repair import cut, repaired
+from tests.responses.test_repair import cut, repaired
 
 Json = dict[str, Any]
 FORMATS = {
