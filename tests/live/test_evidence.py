@@ -104,7 +104,7 @@ def test_a_repaired_stream_is_saved_with_both_its_sides(saved: Saved) -> None:
     assert exchange.evidence.calls == {"bash": 1, "read": 1}
     assert any(line.startswith("repaired bash") for line in exchange.evidence.reply_lines())
     assert (exchange.upstream_missing, exchange.client_missing) == (0, 0)
-    assert flow.marked == ":wrench:"
+    assert flow.marked == ":gear:"
 
 
 def test_the_time_of_every_event_is_saved(saved: Saved) -> None:
@@ -153,7 +153,7 @@ def test_a_bridged_turn_is_saved_as_the_client_and_as_the_upstream_saw_it(
         r"first 0\.\d s$",
         flow.comment,
     )
-    assert flow.marked == ":hammer_and_wrench:"
+    assert flow.marked == ":hammer_and_pick:"
 
 
 @pytest.mark.parametrize("name", ["kimi_whole_message", "clean_native_tools"])
@@ -177,7 +177,7 @@ def test_what_came_before_a_break_is_saved(saved: Saved) -> None:
     assert len(exchange.upstream_reply) > 5000
     assert exchange.client_reply.startswith(reply.body)
     assert flow.comment.startswith("✗ connection broken · ")
-    assert flow.marked == ":x:"
+    assert flow.marked == ":heavy_multiplication_x:"
 
 
 def test_a_compressed_stream_is_saved_readable(saved: Saved) -> None:

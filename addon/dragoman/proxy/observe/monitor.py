@@ -31,12 +31,13 @@ from .refresh import FlowRefresher, show, watched_by_somebody
 
 logger = logging.getLogger(__name__)
 
-# Names of mitmproxy's table: any other is shown as a red circle.
-INTERCEPTED = ":hourglass_flowing_sand:"
-REPAIRED = ":wrench:"
+# Names of mitmproxy's table: any other is shown as a red circle.  These need no emoji font.
+INTERCEPTED = ":arrow_forward:"
+REPAIRED = ":gear:"
 BRIDGED = ":left_right_arrow:"
-BRIDGED_AND_REPAIRED = ":hammer_and_wrench:"
-FAILED = ":x:"
+BRIDGED_AND_REPAIRED = ":hammer_and_pick:"
+FAILED = ":heavy_multiplication_x:"
+MARKS = (INTERCEPTED, REPAIRED, BRIDGED, BRIDGED_AND_REPAIRED, FAILED)
 _LEFT = ("Client disconnected", "stream reset by client")
 """The beginning of mitmproxy's message, in HTTP/1 and HTTP/2."""
 SILENTLY_USELESS = 20
