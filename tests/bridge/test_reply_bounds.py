@@ -101,7 +101,7 @@ def test_whatever_comes_without_end_ends_the_turn(
     assert peak < 20 * BOUND
 
 
-FED = 101_000 if sys.version_info < (3, 12) else 8_000
+FED = 101_000 if sys.version_info < (3, 12) else 12_000
 """Python 3.11 joins what is written into a text after 100,000 pieces, and not before."""
 
 
