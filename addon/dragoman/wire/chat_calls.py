@@ -9,7 +9,7 @@ deltas mixed.  Which call a delta belongs to is decided here and nowhere else:
   the latest call;
 - the delta is the head of a new call if it names one and cannot continue the
   candidate: another function, or a further value after complete arguments, or another
-  id before any arguments;
+  id before any arguments, or another id and an object where all before had the same id;
 - a head that differs in nothing from that of a candidate whose arguments are complete,
   and brings none itself, begins a call if arguments follow.  If none do, nobody can tell
   a call without arguments from a host that repeats the name in every delta, and it is no
@@ -97,6 +97,8 @@ class Call:
     id: str = ""
     name: str = ""
     fragments: list[str] = field(default_factory=list)
+    other_ids: bool = False
+    """Whether its deltas have several ids, as some hosts make one for each."""
     repeated: CallDelta | None = None
     """A delta after its complete arguments that may be the head of another call."""
     _follower: JsonProgress = field(default_factory=JsonProgress)
@@ -216,6 +218,7 @@ class CallAssembler:
         elif delta.index is not None:
             self._by_index.setdefault(delta.index, call)
         if delta.id:
+            call.other_ids = call.other_ids or _other_id(delta, call)
             self._by_id[delta.id] = call
         call.id = call.id or delta.id
         call.name = call.name or delta.name
@@ -275,4 +278,7 @@ def _begins(delta: CallDelta, call: Call) -> bool:
         return other_name
     if not call.fragments:
         return bool(other_id and delta.name)
-    return call.whole and bool((other_id and delta.name) or delta.arguments.strip())
+    if not call.whole:
+        apart = other_id and delta.name and not call.other_ids
+        return bool(apart and delta.arguments.lstrip().startswith("{"))
+    return bool((other_id and delta.name) or delta.arguments.strip())
