@@ -1,8 +1,9 @@
 """A bridged reply, from its headers to its end, streamed or whole.
 
-``bytes -> repair -> bridge -> bytes``: the stages are composed in `bridge.reply.pipeline`; here is
-what surrounds them: the record, the log, the clock and the store.  After a fault of ours the client
-of a stream gets its one terminal, a failure, and whatever still comes from the upstream is ignored.
+``bytes -> repair -> bridge -> bytes``: the stages are composed in `bridge.reply.bridge_pipeline`;
+here is what surrounds them: the record, the log, the clock and the store.  After a fault of ours
+the client of a stream gets its one terminal, a failure, and whatever still comes from the upstream
+is ignored.
 """
 
 from __future__ import annotations

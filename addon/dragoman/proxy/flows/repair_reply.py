@@ -1,8 +1,8 @@
 """A reply that is repaired, or only watched, from its headers to its end, streamed or whole.
 
-``bytes -> repair -> bytes``: the stages are composed in `reply.pipeline`; here is what surrounds
-them: the record and the log.  A stream that is compressed passes unread, and says so.  After a
-fault the log has one traceback, what is held is released, and the rest passes as it comes.
+``bytes -> repair -> bytes``: the stages are composed in `reply.repair_pipeline`; here is what
+surrounds them: the record and the log.  A stream that is compressed passes unread, and says so.
+After a fault the log has one traceback, what is held is released, and the rest passes as it comes.
 """
 
 from __future__ import annotations
