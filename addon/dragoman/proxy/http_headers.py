@@ -12,9 +12,13 @@ from mitmproxy import http
 from ..wire.json_codec import loads
 from ..wire.reply_bounds import MAX_REPLY
 from ..wire.request_bounds import BYTES, MAX_BODY, TooLarge, check_size, check_value
-from .content_decoding import IDENTITY, CutOffError, TooLargeError, decode
+from .content_decoding import IDENTITY, CutOffError, DecodingError, TooLargeError, decode
 
 EVENT_STREAM = "text/event-stream"
+ALLOWED_RATIO = 256
+ALLOWED_SLACK = 2 * 1024 * 1024
+"""A request may decode to so many times its bytes, and so many more: it is sent on decoded, and
+nobody shall have a host sent a thousand times what they send."""
 PIECES = 16
 """Pieces of a body that are decoded before others have their turn."""
 _OF_A_BODY = re.compile(
@@ -50,9 +54,13 @@ def body_of(message: http.Message, limit: int = MAX_REPLY) -> bytes:
 async def request_body(request: http.Request) -> bytes:
     """All of it, or what came of one that is cut off: perhaps only a checksum is missing.  Others
     have their turn meanwhile.  Raises `TooLarge` and `DecodingError`."""
-    pieces = []
+    pieces: list[bytes] = []
+    left = ALLOWED_RATIO * len(request.raw_content or b"") + ALLOWED_SLACK
     try:
         for number, piece in enumerate(decoded(request, MAX_BODY)):
+            left -= len(piece)
+            if left < 0:
+                raise DecodingError("it decodes to far more than was received")
             pieces.append(piece)
             if number % PIECES == 0:
                 await asyncio.sleep(0)
