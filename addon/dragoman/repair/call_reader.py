@@ -217,7 +217,7 @@ class CallReader:
             return None
         unread = event.text + parser.unread if isinstance(event, Text) else parser.unread
         candidate.compared = candidate.size - len(unread)
-        quoted = self._quoted_by_lines(candidate, unread, over=False)
+        quoted = self._quoted_by_lines(candidate, unread, over=False, held=parser.holds)
         return Refusal.QUOTED if quoted else None
 
     def _why_refused(self, parser: LeakParser) -> Refusal | None:
@@ -236,7 +236,7 @@ class CallReader:
         if candidate.size <= CANDIDATE_LIMIT:
             return None
         # What follows is too far away to quote it.
-        waited = candidate.quotation is not None and candidate.calls
+        waited = candidate.quotation is not None and (candidate.calls or parser.holds)
         quoted = not waited or self.end_quotation(candidate, parser.unread, "", ended=True)
         return candidate.why_text if quoted or candidate.until_end else None
 
@@ -347,10 +347,13 @@ class CallReader:
             self._set_unquoted(candidate)
         return quoted
 
-    def _quoted_by_lines(self, candidate: Candidate, rest: str, *, over: bool = True) -> bool:
+    def _quoted_by_lines(
+        self, candidate: Candidate, rest: str, *, over: bool = True, held: bool = False
+    ) -> bool:
         """Whether the text of the candidate, but for the `rest`, which has not been read, shows
         that it is quoted.  If nothing may quote it, it is not; if only the end of its text decides,
-        it counts as `in_code` from here on."""
+        it counts as `in_code` from here on.  `held`: whether the end of that text may be no part of
+        its call."""
         quotation = candidate.quotation
         if quotation is None or not quotation.by_lines:
             return False
@@ -361,6 +364,8 @@ class CallReader:
             if candidate.in_code:
                 candidate.quotation = None
             return not candidate.in_code
+        if held:
+            return False
         candidate.quotation = left
         if not (left.by_lines or left.in_line or left.closers):
             self._set_unquoted(candidate)

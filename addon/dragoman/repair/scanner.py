@@ -27,7 +27,7 @@ from .call_rule import Rules
 from .declared_tools import DeclaredTools
 from .events import Drop, Dropped, LeftAsText, Refusal, ScanEvent
 from .formats.marker_search import MarkerSearch
-from .formats.protocol import MarkerMatch
+from .formats.protocol import LeakParser, MarkerMatch
 from .scan_state import ReplyCounts, ScanState
 from .text_reader import TextReader
 
@@ -178,13 +178,8 @@ class Scanner:
         """The text has ended: what was held back, and the end of an open call.  `whole`:
         not by a limit, and not by a break."""
         self._end_text(whole=whole)
-        while (parser := self._calls.parser) is not None:
-            lone = self._calls.candidate is not None and not parser.rest.strip()
-            self.cut = parser.in_header and not lone
-            parser.end(whole=whole)
-            self._run()
-            if self._calls.damaged is not None:
-                self.cut = self._calls.damaged.cut
+        while self._calls.parser is not None:
+            self._end_section(self._calls.parser, whole=whole)
             self._end_quoted(whole=whole)
         self._calls.commit()
         self._text.end()
@@ -295,6 +290,15 @@ class Scanner:
         self._run()
         self._end_quoted(whole=whole)
 
+    def _end_section(self, parser: LeakParser, *, whole: bool) -> None:
+        """No more comes of the open section: what of it is a call, and what is text."""
+        lone = self._calls.candidate is not None and not parser.rest.strip()
+        self.cut = parser.in_header and not lone
+        parser.end(whole=whole)
+        self._run()
+        if self._calls.damaged is not None:
+            self.cut = self._calls.damaged.cut
+
     def _end_quoted(self, *, whole: bool) -> None:
         """The turn, or a field of it, ends, and with it what may be quoted: a candidate in doubt
         is decided now."""
@@ -303,6 +307,9 @@ class Scanner:
             calls.commit()
             self._run()
         while (candidate := calls.candidate) is not None and candidate.is_quotation:
+            if calls.parser is not None and calls.parser.holds:  # its end shows what follows it
+                self._end_section(calls.parser, whole=whole)
+                continue
             rest = calls.parser.unread if calls.parser else self._text.buffer
             if calls.end_quotation(candidate, rest, rest, ended=True):
                 self._refuse(candidate, Refusal.QUOTED)

@@ -191,3 +191,33 @@ def test_the_rule_is_said_by_which_a_call_is_damaged() -> None:
     text = TAGS["qwen"][0].replace("¦", "ls</param>")
     left = [each.what for each in events_of(text, 9) if isinstance(each, LeftAsText)]
     assert "damaged call of bash: a value ends with another closing tag" in left
+
+
+WITHOUT_END = {
+    "self-closing": '<invoke name="finish"/>',
+    "dsml": '<｜DSML｜invoke name="finish"/>',
+    "no arguments": "<tool_call>finish</tool_call>",
+    "glm": "<tool_call>bash<arg_key>command</arg_key><arg_value>ls</arg_value>",
+    "qwen": "<function=bash><parameter=command>ls</parameter>",
+    "claude": '<invoke name="bash"><parameter name="command">ls</parameter>',
+    "hermes": '<tool_call>{"name": "bash", "arguments": {"command": "ls"}}',
+    "mistral": '[TOOL_CALLS]bash[ARGS]{"command": "ls"}',
+}
+QUOTING = {
+    "inline code": "It is `a {} there` in code.",
+    "inline code, and more lines": "It is `a {} there` in code.\n\nMore <b>of</b> it (so).\n",
+    "two backticks": "It is ``a {} there`` in code.",
+    "indented code": "So:\n\n    {}\n    is one (of them).\n\nSo <i>it</i> is (again).",
+    "indented code, words before": "So:\n\n    it has {}\n    in it.\n",
+    "a quotation": "> it has {} there\n> so\n\nSo.",
+    "a row of a table": "| a | {} there | b |\n\nSo.",
+    "a comment": "<!-- it has {} there -->\n\nSo.",
+    "an element": "<pre>it has {}\nthere</pre>\n\nSo.",
+}
+
+
+@pytest.mark.parametrize("quotes", QUOTING.values(), ids=list(QUOTING))
+@pytest.mark.parametrize("call", WITHOUT_END.values(), ids=list(WITHOUT_END))
+def test_a_quoted_call_without_its_end_is_text(call: str, quotes: str) -> None:
+    text = quotes.format(call)
+    assert read(text) == (text, [])
