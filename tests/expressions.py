@@ -125,9 +125,10 @@ def _inside(value: Any) -> Iterator[tuple[object, str]]:
         yield from ((getattr(value, name, None), f".{name}") for name in names)
 
 
-def _trees() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(ADDON.rglob("*.py")):
-        yield str(path.relative_to(ADDON)), ast.parse(path.read_bytes())
+@functools.cache
+def _trees() -> list[tuple[str, ast.Module]]:
+    paths = sorted(ADDON.rglob("*.py"))
+    return [(str(path.relative_to(ADDON)), ast.parse(path.read_bytes())) for path in paths]
 
 
 def _uses_by_name() -> defaultdict[str, set[str]]:

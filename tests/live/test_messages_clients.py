@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +19,8 @@ ASKED = {name: REQUEST[name] for name in ("model", "max_tokens", "messages", "to
 CUT = stream([("text", pieces(K2.partition(" -la")[0]))], "max_tokens")
 STREAMS = {
     **{
-        f"{place}, {size}": stream(leaked(place, K2, size)) for place in PLACES for size in (1, 500)
+        f"{place}, {size}": stream(leaked(place, K2, size))
+        for place, size in zip(PLACES, itertools.cycle((1, 500)), strict=False)
     },
     "cut": CUT,
     "twins": stream([("text", ["So. ", K2]), NATIVE]),

@@ -87,9 +87,14 @@ def agent(
 
 
 @pytest.mark.parametrize(
-    "api", ["chat.stream", "chat.create", "responses.stream", "responses.create"]
+    ("how", "api"),
+    [
+        *(("no ids", api) for api in ("chat.stream", "responses.stream", "responses.create")),
+        ("leaked ids from 0", "chat.create"),
+        ("native ids from 0", "chat.stream"),
+        ("native ids from 0", "responses.stream"),
+    ],
 )
-@pytest.mark.parametrize("how", ["no ids", "leaked ids from 0", "native ids from 0"])
 def test_openai_agents_never_gets_an_id_twice(
     request: pytest.FixtureRequest, tls_upstream: Upstream, agent: Client, how: str, api: str
 ) -> None:

@@ -32,7 +32,7 @@ def test_tags_in_the_place_of_arguments_are_read_once() -> None:
     assert calls(400_000) < 15 * calls(40_000)
 
 
-@pytest.mark.parametrize("size", [40, 1000, 2 * HELD_LIMIT])
+@pytest.mark.parametrize("size", [40, 2 * HELD_LIMIT])
 @pytest.mark.parametrize(("lines", "calls"), [(60_000, 1), (120_000, 0)])
 def test_a_call_that_is_longer_than_is_held_is_text(lines: int, calls: int, size: int) -> None:
     text = BEGIN + '{"a":"' + "line <b>\\n" * lines + '"}<|tool_call_end|>'

@@ -83,7 +83,7 @@ def test_kill_9_in_the_middle_loses_nothing_that_was_put(
     """Time and again on the same file, and in the middle of moving the log into it, too."""
     printed: list[str] = []
     secrets = set()
-    for turn in range(10):
+    for turn in range(6):
         writer = write(tmp_path, f"resp_{turn}", 10_000, 60_000)
         writer.go()
         secrets.add(writer.line())
@@ -101,7 +101,7 @@ def test_kill_9_in_the_middle_loses_nothing_that_was_put(
         assert lost == []
         store.close()
         assert_whole(tmp_path / FILE)
-    assert len(printed) >= 1000
+    assert len(printed) >= 600
     assert len(secrets) == 1
 
 
@@ -109,7 +109,7 @@ def test_kill_9_in_the_middle_loses_nothing_that_was_put(
 def test_processes_that_start_at_once_share_one_new_file(
     tmp_path: Path, write: Callable[..., Writer]
 ) -> None:
-    for round_ in range(5):
+    for round_ in range(3):
         confdir = tmp_path / str(round_)
         writers = [write(confdir, f"resp_{number}", 100, 20_000) for number in range(4)]
         for writer in writers:
