@@ -15,6 +15,10 @@ from tests.repair.streams import NOW, Read, chunk, read, sse
 PAGE = (ROOT / "docs" / "repair.md").read_text()
 EXAMPLES = re.findall(r"^```\n(model .*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 TEXTS = re.findall(r"^\| (`.*?`) \| .*\|$", PAGE.split("## The rules")[0], re.MULTILINE)
+RULES = re.findall(
+    r"^\| [^`|]*(?:`\w+`[^`|]*)?\| (`.*`) \| (`.*`|–) \| (`.*`|–) \|$", PAGE, re.MULTILINE
+)
+"""The table of rules by example."""
 PARAMETERS = {"type": "object", "properties": {"command": {}}, "required": ["command"]}
 FUNCTION = {"name": "bash", "parameters": PARAMETERS}
 
@@ -48,5 +52,20 @@ def test_what_is_said_to_stay_text_stays_text(cell: str) -> None:
     assert (out.content, out.calls, out.finish) == (text, [], ["stop"])
 
 
+def in_code(cell: str) -> list[str]:
+    """The pieces of code of a cell."""
+    return [text.replace("\\|", "|") for text in re.findall(r"`(.*?)`", cell)]
+
+
+@pytest.mark.parametrize(("written", "text", "arguments"), RULES)
+def test_a_rule_is_as_its_example_says(written: str, text: str, arguments: str) -> None:
+    out = repaired("qwen3-coder", *in_code(written), "stop")
+    assert [out.content] == (in_code(text) or [""])
+    assert [(call["name"], call["arguments"]) for call in out.calls] == [
+        ("bash", each) for each in in_code(arguments)
+    ]
+    assert out.finish == ["tool_calls" if out.calls else "stop"]
+
+
 def test_all_examples_were_found() -> None:
-    assert (len(EXAMPLES), len(TEXTS)) == (6, 7)
+    assert (len(EXAMPLES), len(TEXTS), len(RULES)) == (6, 7, 17)
