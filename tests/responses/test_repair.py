@@ -321,19 +321,34 @@ def test_a_native_call_does_not_wait_for_the_rest_of_half_a_marker() -> None:
     assert b"DSML" not in out
 
 
-def test_an_annotation_within_a_marker_is_of_the_text_before_the_call() -> None:
-    events = OPENAI.events([("text", ["Here.", "<|tool_call", SECTION[11:]])])
-    at = next(n for n, event in enumerate(events) if event.get("delta") == "<|tool_call")
-    note = {"type": "url_citation", "url": "u", "title": "", "start_index": 0, "end_index": 4}
+NOTE = {"type": "url_citation", "url": "u", "title": "", "start_index": 0, "end_index": 4}
+
+
+def annotated(said: Said, after: str) -> bytes:
+    """A stream with an annotation after the last delta with this text."""
+    events = OPENAI.events(said)
+    at = max(n for n, event in enumerate(events) if event.get("delta") == after)
     added = {"type": "response.output_text.annotation.added", "annotation_index": 0}
     where = {name: events[at][name] for name in ("item_id", "output_index", "content_index")}
-    events.insert(at + 1, {**added, **where, "annotation": note})
-    out = repaired(
-        b"".join(encode_chunk({**e, "sequence_number": n}).raw for n, e in enumerate(events))
-    )
-    output = check_native(out)[-1]["response"]["output"]
-    assert output[0]["content"][0]["annotations"] == [note]
+    events.insert(at + 1, {**added, **where, "annotation": NOTE})
+    numbered = [event | {"sequence_number": number} for number, event in enumerate(events)]
+    return b"".join(encode_chunk(event).raw for event in numbered)
+
+
+def test_an_annotation_within_a_marker_is_of_the_text_before_the_call() -> None:
+    said: Said = [("text", ["Here.", "<|tool_call", SECTION[11:]])]
+    output = check_native(repaired(annotated(said, "<|tool_call")))[-1]["response"]["output"]
+    assert output[0]["content"][0]["annotations"] == [NOTE]
     assert shown(output) == [text("Here."), CALLED]
+
+
+@pytest.mark.parametrize("before", [[], [("text", [SECTION.replace("ls", "pwd")])]])
+def test_an_annotation_of_a_text_that_is_a_call_is_dropped_on_record(before: Said) -> None:
+    evidence = Evidence()
+    stream = annotated([*before, ("text", ["So.", SECTION])], SECTION)
+    out = repaired(stream.replace(b"So.", b""), evidence=evidence)
+    assert b"url_citation" not in out
+    assert "annotation.added of a repaired item" in str(evidence.notes)
 
 
 def test_of_a_stream_that_breaks_off_nothing_leaves_that_was_held() -> None:

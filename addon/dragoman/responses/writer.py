@@ -301,7 +301,7 @@ class ResponsesWriter(NumberedWriter):
                 self._native.copy_event(raw)
         elif index in self._copied:
             self._native.copy_event(raw, output_index=self._copied[index])
-        elif index not in self._begun:
+        else:
             self._evidence.note("dropped", f"{raw['type']} of a repaired item")
 
     def _finish(self, delta: Finish, event: Json) -> None:
