@@ -26,7 +26,17 @@ from .held_calls import HeldCalls
 from .json_alone import fits
 from .json_arguments import JsonArguments
 from .json_calls import JsonCallsParser
-from .marker_set import HEADER_LIMIT, HeaderPattern, marker_set, opening, optional, so_far
+from .marker_set import (
+    HEADER_LIMIT,
+    HeaderPattern,
+    ahead,
+    either,
+    marker_set,
+    named,
+    opening,
+    optional,
+    so_far,
+)
 from .protocol import WORD, LeakFormat, MarkerMatch
 from .tags import Spelling, TagKind, TagPattern, TagTable
 
@@ -43,13 +53,18 @@ def _table(suffix: str = "", around: str = "tool_call") -> TagTable:
     call, close, key, key_end, value, value_end, separates = tags_of_all
     follows = (key, close, value_end, key_end)
     separator = optional((separates,), r"\s*+")
-    instead = rf"(?P<instead>{call})(?=[\w.-]{{1,64}}+{key_end})"
-    header = HeaderPattern(
-        rf"\s*+(?P<name>{WORD}+)\s*+{separator.whole}(?P<key>(?<=\s)[\w.-]{{1,64}}+(?={key_end}))?+"
-        rf"(?:>\s*+(?=\{{))?+(?P<follows>\{{|{'|'.join(follows)}|{instead})",
-        rf"\s*+(?:(?P<word>{WORD}+)(?:\s*+>\s*+|\s*+(?:{separator.begun})\Z"
-        rf"|\s*+{separator.whole}{so_far(follows)}"
-        rf"|\s*+(?:(?<=\s)|{call})[\w.-]{{1,64}}+{so_far((key_end,))}|{so_far((call,))}))?",
+    first_key = r"[\w.-]{1,64}+"
+    instead = named("instead", (call,)), ahead(first_key, (key_end,))
+    header = HeaderPattern.of(
+        (
+            r"\s*+",
+            rf"(?P<name>{WORD}+)",
+            r"\s*+",
+            separator,
+            optional(r"(?<=\s)", f"(?P<key>{first_key})", ahead((key_end,))),
+            optional((">",), r"\s*+", ahead(("{",))),
+            named("follows", either((("{", *follows),), instead)),
+        )
     )
     value_lost = f"(?!{so_far(_BLANKS, (value, key_end))})"
     begin = ((key,), optional((key,)))

@@ -26,7 +26,20 @@ from ..events import Drop, Dropped, Header
 from .held_arguments import CallEnds
 from .invoke import HEADER_SO_FAR
 from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, HeaderPattern, Missing, begun, marker_set
+from .marker_set import (
+    HEADER_LIMIT,
+    HeaderPattern,
+    Missing,
+    Part,
+    ahead,
+    either,
+    marker_set,
+    named,
+    optional,
+    repeated,
+    so_far,
+    spelled,
+)
 from .protocol import WORD, LeakFormat, LeakParser, MarkerMatch
 
 _BEGIN = ("<|start|>", "<|channel|>")
@@ -44,19 +57,21 @@ _LONGEST = max(map(len, _TOKENS))
 _CHANNELS = ("analysis", "commentary", "final")
 _WORD_BEFORE = rf"(?:(?:{'|'.join(_CHANNELS)}|assistant)\s*(?=<\|(?:start|channel)\|>))?"
 """What may precede a header that is repeated."""
-_HEADER = re.compile(
-    rf"{_WORD_BEFORE}(?:<\|start\|>\s*assistant\b)?"
-    rf"(?:\s*(?:(?P<to>to=)(?:functions\.)?+(?P<name>{WORD})?+|(?P<type><\|constrain\|>|json|code)"
-    r"|<\|channel\|>\s*(?P<channel>analysis|commentary|final)\b))*\s*"
+_HEADER_PARTS: tuple[Part, ...] = (
+    optional((*_CHANNELS, "assistant"), r"\s*", ahead(_BEGIN)),
+    optional(("<|start|>",), r"\s*", ("assistant",), r"\b"),
+    repeated(
+        r"\s*",
+        either(
+            (named("to", ("to=",)), rf"(?:functions\.)?+(?P<name>{WORD})?+"),
+            (named("type", ("<|constrain|>", "json", "code")),),
+            (("<|channel|>",), r"\s*", named("channel", _CHANNELS), r"\b"),
+        ),
+    ),
+    r"\s*",
 )
-_HEADER_SO_FAR = re.compile(
-    rf"{_WORD_BEFORE}(?:<\|start\|>\s*(?:assistant\b|(?:{begun('assistant')})?\Z))?"
-    rf"(?:\s*(?:to=(?:{WORD})?+|<\|constrain\|>|json|code"
-    r"|<\|channel\|>\s*(?:analysis|commentary|final)\b))*\s*"
-    rf"(?:{begun('to=')}|{begun('json')}|{begun('code')}"
-    rf"|<\|channel\|>\s*(?:{begun('analysis')}|{begun('commentary')}|{begun('final')})?)?"
-)
-"""The start of one; a token that is cut is not part of it."""
+_HEADER, _HEADER_SO_FAR = map(re.compile, (spelled(*_HEADER_PARTS), so_far(*_HEADER_PARTS)))
+"""A header, and the start of one; a token that is cut is not part of it."""
 _CONTENT_TYPE = re.compile(r"(?:json|code)\Z")
 _NEXT = HeaderPattern.of(
     (r"\s*+", (*_BEGIN, _WORDS)),

@@ -83,8 +83,8 @@ class HeldCalls(LeakParser):
     def in_header(self) -> bool:
         if self._in_head and (header := self._table.header) is not None:
             begun = header.may_begin(self._buffer, self._at)
-            word = begun["word"] if begun else None
-            return word is None or self._tools.may_begin(word)
+            name = begun["name"] if begun else None
+            return name is None or self._tools.may_begin(name)
         half = bool(self.rest.strip()) and not self._table.closing.match(self.rest)
         in_section = self._in_section and self._read is HeldCalls._read_section
         return not self._is_over and (self._in_head or (in_section and half))

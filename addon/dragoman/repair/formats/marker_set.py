@@ -169,8 +169,34 @@ def so_far(*parts: Part, empty: bool = True, whole: bool = True) -> str:
 
 def optional(*parts: Part) -> Run:
     """What may be left out."""
-    begun = re.sub(r"\?P<\w+>", "?:", so_far(*parts))
-    return Run(f"(?:{spelled(*parts)})?+", begun)
+    return Run(f"(?:{spelled(*parts)})?+", _nameless(so_far(*parts)))
+
+
+def ahead(*parts: Part) -> Run:
+    """A place that these parts follow, which are not part of what is described."""
+    return Run(f"(?={spelled(*parts)})", _nameless(so_far(*parts)))
+
+
+def either(*descriptions: tuple[Part, ...]) -> Run:
+    """What has one of these descriptions."""
+    begun = "|".join(so_far(*each) for each in descriptions)
+    return Run(f"(?:{'|'.join(spelled(*each) for each in descriptions)})", _nameless(begun))
+
+
+def repeated(*parts: Part) -> Run:
+    """These parts, as often as they follow, or not at all."""
+    whole = f"(?:{spelled(*parts)})*"
+    return Run(whole, _nameless(f"{whole}(?:{so_far(*parts)})"))
+
+
+def named(name: str, *parts: Part) -> Run:
+    """These parts, in a group of this name."""
+    return Run(f"(?P<{name}>{spelled(*parts)})", _nameless(so_far(*parts)))
+
+
+def _nameless(expression: str) -> str:
+    """The expression of a start, whose groups would have the names of the whole."""
+    return re.sub(r"\?P<\w+>", "?:", expression)
 
 
 def tree(texts: AbstractSet[str], cut: str | None = None, *, whole: str = "") -> str:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from functools import partial
 
 from .held_calls import HeldCalls
-from .marker_set import HeaderPattern, so_far, spelled
+from .marker_set import HeaderPattern, named
 from .protocol import WORD, LeakFormat
 from .tags import Spelling, TagKind, TagPattern, TagTable
 
@@ -28,12 +28,15 @@ _OPENERS = tuple(f"<{word}" for word in _SECTIONS)
 _FOLLOWS = ("<parameter", *(f"</{word}" for word in _CALLS))
 _BEFORE_NAME = r"\s*+(?:=\s*+)?+[\"']?"
 _AFTER_NAME = (">", "</parameter>", "</name>")
-_NAME_ENDS = so_far(_AFTER_NAME, r"\s*+", _FOLLOWS)
-_HEADER = HeaderPattern(
-    rf"{_BEFORE_NAME}(?P<name>{WORD}+)[\"']?\s*+{spelled(_AFTER_NAME)}"
-    rf"(?P<follows>\s*+(?:\{{|{'|'.join(_FOLLOWS)}))",
-    rf"{_BEFORE_NAME}(?:(?P<word>[^\s<>\"']*+)[\"']?\s*+"
-    rf"|{WORD}+[\"']?\s*+{_NAME_ENDS})",
+_HEADER = HeaderPattern.of(
+    (
+        _BEFORE_NAME,
+        rf"(?P<name>{WORD}+)",
+        r"[\"']?\s*+",
+        _AFTER_NAME,
+        r"\s*+",
+        named("follows", ("{", *_FOLLOWS)),
+    )
 )
 _BLANKS, _QUOTE = r"\s{0,9}+", "[\"']?"
 _KEY = (_BLANKS, ("=",), _BLANKS + _QUOTE, "([^<>\n\"']{1,128}+)", _QUOTE + _BLANKS, (">",))

@@ -196,7 +196,7 @@ class TagTable:
     """Outside of calls, if not all are meant there."""
     header: HeaderPattern | None = None
     """What comes after the tag of a call that has no name: the `name`, up to what `follows` and
-    shows that a call was meant.  In the start of one, `word` is the name so far."""
+    shows that a call was meant; in the start of one, the name so far."""
     several: bool = False
     """Whether a call may follow another without a section."""
     channels: Mapping[str, TextKind] = field(default_factory=dict)
