@@ -25,7 +25,7 @@ from copy import copy
 from .call_reader import CANDIDATE_LIMIT, HELD_LIMIT, CallReader, Candidate, Outcome
 from .call_rule import Rules
 from .declared_tools import DeclaredTools
-from .events import Drop, Dropped, LeftAsText, Refusal, ScanEvent
+from .events import Call, Drop, Dropped, LeftAsText, Refusal, ScanEvent
 from .formats.marker_search import MarkerSearch
 from .formats.protocol import LeakParser, MarkerMatch
 from .scan_state import ReplyCounts, ScanState
@@ -57,7 +57,8 @@ class Scanner:
             formats = formats.without_alone()
         self._state = ScanState(formats, counts or ReplyCounts())
         self._calls = CallReader(tools, self._state)
-        self._text = TextReader(tools, rules, self._state)
+        self._tools = tools
+        self._text = TextReader(tools, rules, self._state, self._known_calls)
         self.cut = False
         """Whether the text has ended within a call, or in its header after the marker."""
 
@@ -199,6 +200,9 @@ class Scanner:
             text.buffer = ""
             self._state.add(Dropped(Drop.HALF, "call"))
         marker, half = formats.find(text.buffer), formats.unfinished(text.buffer)
+        if text.markup is not None and text.markup.name:
+            marker, text.buffer = None, ""
+            self._state.add(Dropped(Drop.HALF, "call"))
         certain = marker.start if marker else len(text.buffer) - (half if half > 2 else 0)
         text.release(0 if self._state.called else certain)
         if text.buffer:
@@ -254,6 +258,11 @@ class Scanner:
         calls.refuse(candidate)
         text.buffer = "".join(candidate.raw)
         size = len(text.buffer) - len(rest)
+        if why is Refusal.WITHOUT_HEADER and not candidate.waits and not candidate.calls:
+            found = self._state.formats.find_all(text.buffer[:size])
+            if text.hold_markup(size, [LeftAsText(each.name, why) for each in found]):
+                return
+        text.in_no_format &= candidate.alone
         near = text.buffer[: size + _SEEN_AFTER]
         code = copy(self._state.code)
         text.release(size, size if candidate.calls else 0)
@@ -280,6 +289,13 @@ class Scanner:
         if candidate.waits:
             text.quoted += size
         text.fresh = False
+
+    def _known_calls(self, text: str) -> list[Call]:
+        """The calls that are a text's in known formats."""
+        of_lines = self._state.formats.of_lines
+        formats = self._state.formats.without(of_lines) if of_lines else self._state.formats
+        scanner = Scanner(self._tools, self._rules, formats)
+        return [each for each in scanner.feed(text) + scanner.close() if isinstance(each, Call)]
 
     # Where a text ends
 

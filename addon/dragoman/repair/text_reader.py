@@ -14,12 +14,14 @@ after it, or after those that follow it with nothing but blanks between.  Then i
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from copy import copy
 
+from ..wire.json_codec import loads
 from .call_reader import CANDIDATE_LIMIT, Candidate
 from .call_rule import CallRule, Rules
 from .declared_tools import DeclaredTools
-from .events import Drop, Dropped, LeftAsText, Refusal, Text
+from .events import Call, Drop, Dropped, LeftAsText, Refusal, Text
 from .formats.protocol import LeakFormat, MarkerMatch
 from .formats.registry import lone_at_end
 from .formats.unknown_shape import MarkupReader
@@ -58,7 +60,15 @@ code are text at once, as each of them is read twice."""
 class TextReader:
     """Reads the text outside of sections."""
 
-    def __init__(self, tools: DeclaredTools, rules: Rules, state: ScanState) -> None:
+    def __init__(
+        self,
+        tools: DeclaredTools,
+        rules: Rules,
+        state: ScanState,
+        known_calls: Callable[[str], list[Call]],
+    ) -> None:
+        """`known_calls` gives those of a text in known formats."""
+        self._known_calls = known_calls
         self._tools = tools
         self._rules = rules
         self._state = state
@@ -83,6 +93,8 @@ class TextReader:
         """Reads the buffer, if that may be a call in no known format."""
         self._searched = 0
         """Up to where no marker begins in it."""
+        self._markers: list[LeftAsText] = []
+        """Those with which it begins, and which begin no call in their format."""
         self._lines = 0
         """See `MAX_LINES`."""
         self.in_no_format = True
@@ -94,7 +106,7 @@ class TextReader:
         """The buffer's first characters are text.  `calls`: see `ScanState.read`."""
         run, self.buffer = self.buffer[:size], self.buffer[size:]
         if run:
-            self.after_named, self.markup, self._searched = False, None, 0
+            self.after_named, self.markup, self._searched, self._markers = False, None, 0, []
             state = self._state
             start = state.fed - len(self.buffer) - size
             kind = self.channel.kind if self.channel else None
@@ -198,13 +210,13 @@ class TextReader:
                 if alone is not None and (marker is None or alone.start < marker.start):
                     marker = alone
         may_be = self.in_no_format and not state.called
-        if marker and (marker.alone or not may_be or self._begins_call(marker)):
+        if marker and (marker.alone or not may_be):
             return marker
         end = marker.start if marker else len(buffer) - state.formats.unfinished(buffer)
         if marker is None and self._must_wait(buffer[:end]):
             return None
         after = len(buffer) - end
-        if may_be and (held := self._find_markup(after)):
+        if may_be and (held := self._find_markup(after, is_marker=marker is not None)):
             return held if isinstance(held, MarkerMatch) else None
         end = len(self.buffer) - after
         if marker is None:
@@ -212,19 +224,10 @@ class TextReader:
             return None
         return marker.moved(end - marker.start)
 
-    def _begins_call(self, marker: MarkerMatch | None) -> bool:
-        """Whether this marker, or one that follows, may begin a call of a known format."""
-        while marker is not None:
-            if marker.opens_call or marker.format.look_back:
-                self.in_no_format = False
-                return True
-            marker = self._state.find(self.buffer, marker.end)
-        return False
-
-    def _find_markup(self, after: int) -> MarkerMatch | bool:
-        """Whether the buffer has a line, but for so many characters at its end, that may begin a
-        call in no known format; what is before it is given.  If that ends the turn it is one:
-        returns where it begins."""
+    def _find_markup(self, after: int, *, is_marker: bool) -> MarkerMatch | bool:
+        """Whether the buffer has a line that may begin a call in no known format, but for so many
+        characters at its end, maybe from a marker on; what is before it is given.  If that ends the
+        turn, and is none in a known format, it is one: returns where it begins."""
         state, of_lines = self._state, self._state.formats.of_lines
         while of_lines is not None and self.in_no_format:
             if self.markup is None:
@@ -242,14 +245,31 @@ class TextReader:
             unfinished = 0 if self.ended else state.formats.unfinished(self.buffer)
             size = len(self.buffer) - unfinished
             if self.markup.read(self.buffer[:size]) and size <= CANDIDATE_LIMIT:
-                self._searched = size
-                if self.ends_turn and self.markup.arguments is not None:
+                if not self.ended:
+                    self._searched = len(self.buffer) - after if is_marker else size
+                    return True
+                if self.ends_turn and self._is_markup_alone(self.markup):
                     self.in_no_format = False
                     return MarkerMatch(of_lines, "markup", 0, 0, True, alone=True)
-                if not self.ended:
-                    return True
             self._leave_markup(self.markup, after)
         return False
+
+    def hold_markup(self, size: int, markers: list[LeftAsText]) -> bool:
+        """Whether the buffer may be a call in no known format, though it begins with `markers`, of
+        so many characters, that begin none in theirs."""
+        may_be = self.in_no_format and not self._state.called and self._state.formats.of_lines
+        if not may_be or not self._state.at_line_begin or self._is_in_markup():
+            return False
+        self.markup, self._searched, self._markers = MarkupReader(self._tools), size, markers
+        return True
+
+    def _is_markup_alone(self, markup: MarkupReader) -> bool:
+        """Whether the buffer is a call, and no other in a known format."""
+        if (arguments := markup.arguments) is None:
+            return False
+        known = [(call.name, loads(call.arguments)) for call in self._known_calls(self.buffer)]
+        same = known == [(markup.name, loads(arguments))]
+        return not known or (same and not self._markers)
 
     def _is_in_markup(self) -> bool:
         """Whether the line that begins here is quoted, or follows another of markup."""
@@ -263,8 +283,11 @@ class TextReader:
         if markup.arguments is not None:
             self._state.add(LeftAsText("call in an unknown shape", Refusal.NOT_LAST))
         self.in_no_format &= not markup.name
-        self.markup, self._searched = None, 0
-        self.release(min(max(1, markup.at), len(self.buffer) - after))
+        for each in self._markers:
+            self._state.add(each)
+        refused = self._searched if self._markers else 1
+        self.markup, self._searched, self._markers = None, 0, []
+        self.release(min(max(refused, markup.at), len(self.buffer) - after))
 
     def _line_begin(self, size: int) -> int:
         """Where in the buffer a line begins with markup."""
@@ -407,6 +430,7 @@ class TextReader:
         self._state.add(LeftAsText(marker.name, why))
         if why is Refusal.AFTER_ALL:
             self._state.give_up_all()
+        self.in_no_format &= not marker.opens_call
         if marker.opens_call or marker.within_call:
             self._state.begin_is_text.add(marker.format)
 

@@ -79,6 +79,16 @@ SHAPES = {
         f"{json.dumps(LS)}}}}}]</run>",
         BASH,
     ),
+    "JSON in an attribute": (f"<calls><call name='bash' args='{LS}'/></calls>", BASH),
+    "an opener of another format": (
+        "<tool_call>\n<name>bash</name>\n<arguments>\n<command>ls</command>\n</arguments>"
+        "\n</tool_call>",
+        BASH,
+    ),
+    "an opener of another format within": (
+        "I look.\n<bash>\n<parameter=command>ls</parameter>\n</bash>",
+        f"I look.\n{BASH}",
+    ),
     "CDATA": ("<act tool='bash'><command><![CDATA[ls]]></command></act>", BASH),
     "several lines": (
         "<act tool=write><path>a</path><content>\n<b>\n  x\n</b>\n</content></act>",
@@ -109,6 +119,7 @@ TEXTS = {
     "a form": '<form name="search" action="/x"><input name="query" value="y"></form>',
     "a meta tag": '<meta name="weather" city="Rome"/>',
     "HTML's search": "<search>\n<form><input></form>\n</search>",
+    "HTML's search with a field": '<search query="x">\n<input/>\n</search>',
     "no argument": "<finish/>",
     "no argument, required": "<bash/>",
     "none is required": "<weather></weather>",
@@ -143,6 +154,14 @@ TEXTS = {
     "a comment": f"<!--\n<use tool=bash>{LS}</use>\n-->",
     "an XML document": f'<?xml version="1.0"?>\n<use tool="bash">{LS}</use>',
     "a configuration": '<tools>\n<tool name="bash" command="ls"/>\n<tool name="read"/>\n</tools>',
+    "a server": '<servers>\n<server name="bash" command="ls"/>\n</servers>',
+    "a result": f'<tool_result tool="bash">{LS}</tool_result>',
+    "a transcript": f"<|user|>\nbash\n<|assistant|>{LS}",
+    "an example": "<example>\n<tool>bash</tool>\n<command>ls</command>\n</example>",
+    "a log": "<log><tool>bash</tool><command>ls</command></log>",
+    "a damaged call": (
+        '<tool_call>{"name": "bash", "arguments": {"command": "echo "}" >> a"}}</tool_call>'
+    ),
     "a link": "[bash](https://example.org)",
     "a reference": f"[1]: bash {LS}",
     "JSON": f'{{"tool": "bash", "args": {LS}}}',
@@ -162,6 +181,13 @@ def test_one_reading_is_a_call_however_it_is_cut(text: str, wanted: str) -> None
         assert meant(pieces).strip() == wanted, pieces
 
 
+def test_what_is_around_a_known_call_goes_with_it() -> None:
+    text = f'<exchange><tool_call>{{"name": "bash", "arguments": {LS}}}</tool_call></exchange>'
+    for pieces in ([text], *cuts_of(text)):
+        assert meant(pieces) == BASH
+    assert meant([f"{text}\nDone."]) == f"<exchange>[bash {LS}]</exchange>\nDone."
+
+
 @pytest.mark.parametrize("text", TEXTS.values(), ids=list(TEXTS))
 def test_all_else_is_text_however_it_is_cut(text: str) -> None:
     for pieces in ([text], *cuts_of(text)):
@@ -172,6 +198,14 @@ def test_all_else_is_text_however_it_is_cut(text: str) -> None:
 def test_what_a_limit_has_cut_is_text(text: str) -> None:
     for pieces in ([text], list(text)):
         assert meant(pieces, whole=False) == text
+
+
+@pytest.mark.parametrize("text", [each[0] for each in SHAPES.values()], ids=list(SHAPES))
+def test_what_a_break_has_cut_is_not_sent(text: str) -> None:
+    scanner = scanner_of(DeclaredTools.of_request(REQUEST), "declared", ACTIVE)
+    said = gist([*scanner.feed(text), *scanner.abandon()])
+    assert "bash" not in said
+    assert "command" not in said
 
 
 def stream(text: str, finish: str | None = "stop", model: str = "my-model") -> bytes:

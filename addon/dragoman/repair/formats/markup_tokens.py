@@ -31,7 +31,7 @@ _TAG_BEGUN = re.compile(
     rf"(?:\s++{_WORD}\s?+=\s?+{_VALUE})*+(?:\s++(?:{_WORD}(?:\s?+=\s?+{_VALUE_BEGUN})?+)?+)?+)?+"
     r"/?+[|｜\]]?+\Z"
 )
-_ATTRIBUTE = re.compile(rf"({_WORD})\s?=\s?({_VALUE})")
+_ATTRIBUTE = re.compile(rf"(?<=\s)({_WORD})\s?=\s?({_VALUE})")
 _JOINT = re.compile(r"\s*[=:\s]\s*")
 _IN_BRACKETS = r"""\((?:[^"'()]++|"(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+')*+"""
 _BRACKETS = re.compile(rf"{_IN_BRACKETS}\)", re.DOTALL)

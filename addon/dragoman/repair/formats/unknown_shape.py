@@ -50,6 +50,14 @@ _OF_PAGES = re.compile(
     re.IGNORECASE,
 )
 """Elements of HTML in which a page has text: no markup of a call."""
+_OF_OTHERS = re.compile(
+    r"(?:.*[^a-z])?(?:assistant|config(?:uration)?|definition|dependency|doc(?:ument(?:ation)?)?|entry"
+    r"|error|example|history|human|item|log|message|module|observation|output|package|project|record"
+    r"|response|result|return|row|sample|schema|server|service|setting|system|test|tools|transcript"
+    r"|user)s?(?:[^a-z].*)?",
+    re.IGNORECASE,
+)
+"""Words for what is no call, but its result, or a list, a transcript or a file with calls in it."""
 
 
 class _Open(NamedTuple):
@@ -148,7 +156,8 @@ class MarkupReader:
         if again or len(meant) + len(pairs) > 1 or (meant and self._key):
             raise NoCallError
         found = meant[0] if meant else pairs[0][1] if pairs else ""
-        if any(each != found and _OF_PAGES.fullmatch(each) for each in tag.words[:2]):
+        others = [each for each in tag.words[:2] if each != found]
+        if any(_OF_PAGES.fullmatch(each) or _OF_OTHERS.fullmatch(each) for each in others):
             raise NoCallError
         meaning = "KEY" if self.name else "NAME"
         attributes = [pair for pair in tag.attributes if pair not in pairs]
@@ -160,6 +169,8 @@ class MarkupReader:
         for name, value in attributes:
             if key is None and self.name and name in properties(self._schema):
                 self._set(name, self._typed(name, value))
+            elif key is None and self.name and value[:1] == "{":
+                self._take_arguments(read_once(value))
             elif key is not None and name == "value":
                 self._set(key, self._typed(key, value))
                 key = None
@@ -169,7 +180,7 @@ class MarkupReader:
         self._loose |= "|" in tag.opens or "｜" in tag.opens
         if not tag.empty and (key or not self._is_loose(tag)):
             self._open.append(_Open(tag.opens, tag.words, key))
-        elif key:
+        elif key or (tag.empty and not (found or tag.attributes)):
             raise NoCallError
         self._seen = 0
 
@@ -211,10 +222,7 @@ class MarkupReader:
             self._set(self._key, self._json_of(self._key, value))
             self._key = None
         elif self.name:
-            found = [each for each in objects_in(value) if self._is_declared(each)]
-            if len(found) != 1:
-                raise NoCallError
-            self._set_all(found[0])
+            self._take_arguments(value)
         else:
             self._take_call(value)
         self._shape.append(self._outline(value))
@@ -278,6 +286,13 @@ class MarkupReader:
         """Whether this is an object of arguments that the tool declares."""
         declared = properties(self._schema)
         return isinstance(value, dict) and bool(value) and value.keys() <= declared.keys()
+
+    def _take_arguments(self, value: object) -> None:
+        """An object of arguments, or one that has nothing else."""
+        found = [each for each in objects_in(value) if self._is_declared(each)]
+        if len(found) != 1:
+            raise NoCallError
+        self._set_all(found[0])
 
     def _take_call(self, value: object) -> None:
         """An object with the name, and maybe the arguments."""
