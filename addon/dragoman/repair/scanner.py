@@ -259,8 +259,9 @@ class Scanner:
         text.buffer = "".join(candidate.raw)
         size = len(text.buffer) - len(rest)
         if why is Refusal.WITHOUT_HEADER and not candidate.waits and not candidate.calls:
-            found = self._state.formats.find_all(text.buffer[:size])
-            if text.hold_markup(size, [LeftAsText(each.name, why) for each in found]):
+            found = self._state.formats.find_all(text.buffer[: size + _SEEN_AFTER])
+            refused = [LeftAsText(each.name, why) for each in found if each.end <= size]
+            if text.hold_markup(size, refused):
                 return
         text.in_no_format &= candidate.alone
         near = text.buffer[: size + _SEEN_AFTER]

@@ -95,6 +95,8 @@ class TextReader:
         """Up to where no marker begins in it."""
         self._markers: list[LeftAsText] = []
         """Those with which it begins, and which begin no call in their format."""
+        self._refused = 1
+        """How many characters are text at least, if it is no call."""
         self._lines = 0
         """See `MAX_LINES`."""
         self.in_no_format = True
@@ -106,7 +108,8 @@ class TextReader:
         """The buffer's first characters are text.  `calls`: see `ScanState.read`."""
         run, self.buffer = self.buffer[:size], self.buffer[size:]
         if run:
-            self.after_named, self.markup, self._searched, self._markers = False, None, 0, []
+            self.after_named, self.markup = False, None
+            self._searched, self._markers, self._refused = 0, [], 1
             state = self._state
             start = state.fed - len(self.buffer) - size
             kind = self.channel.kind if self.channel else None
@@ -260,7 +263,9 @@ class TextReader:
         may_be = self.in_no_format and not self._state.called and self._state.formats.of_lines
         if not may_be or not self._state.at_line_begin or self._is_in_markup():
             return False
-        self.markup, self._searched, self._markers = MarkupReader(self._tools), size, markers
+        self.markup, self._searched = MarkupReader(self._tools), size
+        self._markers, self._refused = markers, size
+        self.fresh = False
         return True
 
     def _is_markup_alone(self, markup: MarkupReader) -> bool:
@@ -285,9 +290,9 @@ class TextReader:
         self.in_no_format &= not markup.name
         for each in self._markers:
             self._state.add(each)
-        refused = self._searched if self._markers else 1
-        self.markup, self._searched, self._markers = None, 0, []
-        self.release(min(max(refused, markup.at), len(self.buffer) - after))
+        size = max(self._refused, markup.at)
+        self.markup, self._searched, self._markers, self._refused = None, 0, [], 1
+        self.release(min(size, len(self.buffer) - after))
 
     def _line_begin(self, size: int) -> int:
         """Where in the buffer a line begins with markup."""

@@ -51,10 +51,10 @@ _OF_PAGES = re.compile(
 )
 """Elements of HTML in which a page has text: no markup of a call."""
 _OF_OTHERS = re.compile(
-    r"(?:.*[^a-z])?(?:assistant|config(?:uration)?|definition|dependency|doc(?:ument(?:ation)?)?|entry"
-    r"|error|example|history|human|item|log|message|module|observation|output|package|project|record"
-    r"|response|result|return|row|sample|schema|server|service|setting|system|test|tools|transcript"
-    r"|user)s?(?:[^a-z].*)?",
+    r"assistants?|config(?:uration)?s?|definitions?|dependenc(?:y|ies)|doc(?:ument(?:ation)?)?s?"
+    r"|entr(?:y|ies)|errors?|examples?|history|human|items?|logs?|messages?|modules?|observations?"
+    r"|outputs?|packages?|projects?|records?|responses?|results?|returns?|rows?|samples?|schemas?"
+    r"|servers?|services?|settings?|system|tests?|tools|transcripts?|users?",
     re.IGNORECASE,
 )
 """Words for what is no call, but its result, or a list, a transcript or a file with calls in it."""
@@ -157,7 +157,7 @@ class MarkupReader:
             raise NoCallError
         found = meant[0] if meant else pairs[0][1] if pairs else ""
         others = [each for each in tag.words[:2] if each != found]
-        if any(_OF_PAGES.fullmatch(each) or _OF_OTHERS.fullmatch(each) for each in others):
+        if any(_OF_PAGES.fullmatch(each) or _is_of_other(each) for each in others):
             raise NoCallError
         meaning = "KEY" if self.name else "NAME"
         attributes = [pair for pair in tag.attributes if pair not in pairs]
@@ -334,6 +334,10 @@ class MarkupReader:
             for key, each in value.items()
         ]
         return f"{{{', '.join(dict.fromkeys(members))}}}"
+
+
+def _is_of_other(head: str) -> bool:
+    return any(map(_OF_OTHERS.fullmatch, re.findall("[A-Za-z]+", head)))
 
 
 def _object(values: dict[str, str]) -> str:

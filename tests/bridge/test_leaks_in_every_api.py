@@ -1,0 +1,125 @@
+"""What leaks is the same call in every API: repaired in chat, bridged to Responses and Messages,
+and repaired in replies of hosts that speak these themselves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from dragoman.bridge.reply.bridge_pipeline import BridgePipeline
+from dragoman.chat.repair import ChatRepair
+from dragoman.notes import Evidence
+from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.repair_options import RepairOptions
+from dragoman.reply.turn_context import Tool
+from tests.repair.formats import test_rare_formats, test_unknown_shape
+from tests.repair.streams import chunk, read, repair, sse
+
+from . import messages_streams, messaging, replying
+from .hosts import OPENAI
+from .native_grammar import check_native
+from .test_responses_repair import repaired
+
+MODELS = {"rare: atem": "muse-spark", "rare: atem, a thought": "muse-spark"}
+"""Those that are not unknown: channels are taken out of the model's own format."""
+LEAKS = {
+    f"{name}: {shape}": (module.REQUEST, text, wanted)
+    for name, module in (("rare", test_rare_formats), ("unknown", test_unknown_shape))
+    for shape, (text, wanted) in module.SHAPES.items()
+}
+
+
+def chat_stream(pieces: list[str], model: str) -> bytes:
+    deltas = [{"content": piece} for piece in pieces]
+    return sse([*(chunk(each, model=model) for each in deltas), chunk({}, "stop", model=model)])
+
+
+def shown(parts: Iterable[tuple[str, str]]) -> str:
+    """Texts, thoughts as ``«…»`` and calls as ``[name arguments]``, without white space."""
+    marks = {"reasoning": "«{}»", "text": "{}"}
+    out = "".join(marks.get(kind, f"[{kind} {{}}]").format(text) for kind, text in parts)
+    return "".join(out.split())
+
+
+def in_chat(pieces: list[str], request: Any, model: str) -> str:
+    got = read(repair(chat_stream(pieces, model), request))
+    calls = [(call["name"], call["arguments"]) for call in got.calls]
+    return shown(
+        [*(("reasoning", each) for each in [got.reasoning] if each), ("text", got.content), *calls]
+    )
+
+
+def output_parts(output: list[dict[str, Any]]) -> Iterable[tuple[str, str]]:
+    for item in output:
+        if item["type"] == "function_call":
+            yield item["name"], item["arguments"]
+        else:
+            kind = "reasoning" if item["type"] == "reasoning" else "text"
+            said = item.get("content") or item.get("summary") or []
+            yield kind, "".join(part["text"] for part in said)
+
+
+def bridged_to_responses(pieces: list[str], request: Any, model: str) -> str:
+    evidence = Evidence()
+    tools = {
+        each["function"]["name"]: Tool("function", each["function"]["name"])
+        for each in request["tools"]
+    }
+    turn = replying.turn()
+    reply = replying.new_reply(evidence, turn_=type(turn)({}, model, True, tools))
+    stage = ChatRepair(DeclaredTools.of_request(request), RepairOptions().bridged, evidence, 7)
+    frames = [*reply.open(), *BridgePipeline(reply, stage).convert(chat_stream(pieces, model))]
+    assert frames
+    return shown(output_parts(reply.response["output"]))
+
+
+def message_parts(blocks: list[dict[str, Any]]) -> Iterable[tuple[str, str]]:
+    for block in blocks:
+        if block["type"] == "tool_use":
+            yield block["name"], block["input"]
+        else:
+            yield ("text" if block["type"] == "text" else "reasoning"), block[block["type"]]
+
+
+def bridged_to_messages(pieces: list[str], request: Any, model: str) -> str:
+    names = [each["function"]["name"] for each in request["tools"]]
+    run = messaging.run_bytes(
+        [chat_stream(pieces, model)], turn_=messaging.turn(names), asked=request
+    )
+    return shown(message_parts(run.read.blocks))
+
+
+def native_responses(pieces: list[str], request: Any, model: str) -> str:
+    tools = [{"type": "function", **each["function"]} for each in request["tools"]]
+    sent = OPENAI.stream([("text", pieces)], model=model)
+    events = check_native(repaired(sent, {"model": model, "tools": tools}))
+    return shown(output_parts(events[-1]["response"]["output"]))
+
+
+def native_messages(pieces: list[str], request: Any, model: str) -> str:
+    functions = [each["function"] for each in request["tools"]]
+    tools = [{"name": each["name"], "input_schema": each["parameters"]} for each in functions]
+    sent = messages_streams.stream([("text", pieces)], model=model)
+    got = messages_streams.repaired(sent, {"model": model, "tools": tools})
+    return shown(message_parts(messages_streams.read(got).blocks))
+
+
+WAYS = (in_chat, bridged_to_responses, bridged_to_messages, native_responses, native_messages)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("leak", LEAKS)
+def test_a_leak_is_the_same_call(way: Callable[[list[str], Any, str], str], leak: str) -> None:
+    request, text, wanted = LEAKS[leak]
+    wanted, model = "".join(wanted.split()), MODELS.get(leak, "my-model")
+    if way in (bridged_to_responses, bridged_to_messages):
+        wanted = wanted.replace("<think>", "«").replace("</think>", "»")
+    for pieces in (
+        [text],
+        [text[:17], text[17:]],
+        [text[at : at + 5] for at in range(0, len(text), 5)],
+    ):
+        assert way(pieces, request, model) == wanted, json.dumps(pieces)
