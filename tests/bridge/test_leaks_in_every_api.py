@@ -17,11 +17,11 @@ from dragoman.repair.repair_options import RepairOptions
 from dragoman.reply.turn_context import Tool
 from tests.repair.formats import test_rare_formats, test_unknown_shape
 from tests.repair.streams import chunk, read, repair, sse
+from tests.responses.test_repair import repaired
 
 from . import messages_streams, messaging, replying
 from .hosts import OPENAI
 from .native_grammar import check_native
-from .test_responses_repair import repaired
 
 MODELS = {"rare: atem": "muse-spark", "rare: atem, a thought": "muse-spark"}
 """Those that are not unknown: channels are taken out of the model's own format."""

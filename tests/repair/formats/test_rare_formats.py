@@ -215,6 +215,10 @@ SHAPES = {
         f"<answer>\n<tool_calls>\n[{OBJECT}, {OBJECT}]\n</tool_calls>\n</answer>",
         BASH * 2,
     ),
+    "hunyuan a13b, indented": (
+        f"<answer>\n  <tool_calls>\n  [{OBJECT}, {OBJECT}]\n  </tool_calls>\n</answer>",
+        BASH * 2,
+    ),
     # All of a text.
     "phi-4-mini": (f"functools[{OBJECT}]", BASH),
     "phi-4-mini, several": (f"functools[{OBJECT}, {OBJECT}]\n", BASH * 2),

@@ -91,9 +91,10 @@ FUNCTION_CALL = _enclosed(
     "function_call", "<function_call>", "</function_call>", *_MEMBER, marked=False
 )
 TOOL_CALLS = _enclosed("tool_calls", "<tool_calls>", "</tool_calls>", *_MEMBER)
+_BLANKS = ("", " ", "\n", "\r\n", "\n\n", "\n  ", "\n    ")
 ANSWER = _enclosed(
     "tool_calls",
-    ("<answer><tool_calls>", "<answer>\n<tool_calls>"),
+    tuple(f"<answer>{blanks}<tool_calls>" for blanks in _BLANKS),
     "</tool_calls>",
     *_MEMBER,
     around="</answer>",
