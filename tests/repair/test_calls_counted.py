@@ -33,6 +33,7 @@ FRAMES = {
     "a marker that begins a call": ([*BEGUN, "<|tool_calls_section_begin|>"], CALL[0]),
     "a header that starts a call": ([*BEGUN, "<|tool_calls_section_begin|>", *CALL[:4]], CALL[4]),
     "more arguments": ([*BEGUN, "<|tool_calls_section_begin|>", *CALL[:6], *WORDS], "next "),
+    "the end of a call": ([*BEGUN, "<|tool_calls_section_begin|>", *CALL[:8]], CALL[8]),
 }
 HELD = [
     *("<|open|>tools<|sep|>", '<|open|>call tool="bash" index="1"<|sep|>'),
@@ -43,8 +44,9 @@ ALLOWED = {
     "more text": (18, 31),
     "a marker that begins a section": (59, 56),
     "a marker that begins a call": (64, 61),
-    "a header that starts a call": (109, 140),
-    "more arguments": (33, 57),
+    "a header that starts a call": (75, 72),
+    "more arguments": (25, 25),
+    "the end of a call": (320, 340),
     "more of a call that is held": (22, 22),
 }
 """Repaired, and bridged as well; with the facts that `reply.facts` notes."""
