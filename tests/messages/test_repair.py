@@ -572,3 +572,10 @@ def test_an_overflow_in_a_whole_reply() -> None:
     assert json.loads(repaired(body))["error"]["message"] == f"prompt is too long ({LONG})"
     body = body.replace(LONG.encode(), b"Overloaded")
     assert repaired(body) == body
+
+
+def test_a_tag_in_the_key_of_a_native_call_is_taken_out_however_it_is_cut() -> None:
+    arguments = '{"command</arg_key>": "a <b> c"}'
+    for at in range(1, len(arguments)):
+        blocks: list[Block] = [("tool_use", ("bash", [arguments[:at], arguments[at:]]))]
+        assert read(repaired(stream(blocks, "tool_use"))).gist == '[bash {"command": "a <b> c"}]'

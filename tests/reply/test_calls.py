@@ -34,6 +34,7 @@ def cut(*names: str) -> list[list[dict[str, Any]]]:
     return [[call(0, "", head, "x")], *([call(0, name=name)] for name in others)]
 
 
+TAGGED = A.replace('":', '</arg_key>":')
 # The deltas of one call of bash with the arguments A, or of FILES with B, or of both.
 DEFECTS: dict[str, list[list[dict[str, Any]]]] = {
     "a token after the name": [[call(0, "", "bash<|channel|>commentary", "x")], [call(0, A)]],
@@ -49,6 +50,17 @@ DEFECTS: dict[str, list[list[dict[str, Any]]]] = {
         [call(0, "{")],
         [call(0, '"command</arg_key>": ')],
         [call(0, '"ls"}')],
+    ],
+    **{
+        f"a key with a tag that is cut at {at}": [
+            [call(0, "", "bash", "x")],
+            *([call(0, piece)] for piece in (TAGGED[:at], TAGGED[at:]) if piece),
+        ]
+        for at in range(1, len(TAGGED))
+    },
+    "a key with a tag, in characters": [
+        [call(0, "", "bash", "x")],
+        *([call(0, character)] for character in TAGGED),
     ],
     "a key with a tag, at once": [[call(0, A.replace('":', '<arg_key>":'), "bashbash", "x")]],
     "a call in the name": [

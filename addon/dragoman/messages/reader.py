@@ -44,6 +44,7 @@ class MessagesReader:
     """Reads one reply.  The `raw` of a word is its event."""
 
     one_channel = False
+    repeats_arguments = False
     remembered = 0
     counted: Json | None = None
     says_more = False

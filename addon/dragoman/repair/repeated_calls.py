@@ -55,6 +55,14 @@ class ComparedCall:
         known = self.complete and other.complete and self.ended and other.ended
         return known and self.name == other.name and self._read() == other._read()
 
+    def end_of_arguments(self, size: int) -> str:
+        """The last characters of the arguments so far, if these are known."""
+        if not self.complete:
+            return ""
+        length = self.arguments.tell()
+        self.arguments.seek(max(0, length - size))
+        return self.arguments.read()
+
     def _read(self) -> bytes:
         if self._value is None:
             self._value = _normal_form(self.arguments.getvalue().strip() or "{}")

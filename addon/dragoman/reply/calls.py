@@ -6,7 +6,7 @@
 | the id of Kimi's calls (``functions.bash:0``)   | the name in it, if it is a tool's       |
 | a name that is a whole call of GLM's            | that call                               |
 | a name that comes twice (``bashbash``)          | the name, if a tool of it is declared   |
-| a declared key with a tag (``k</arg_key>``)      | the key, in a chat reply                |
+| a declared key with a tag (``k</arg_key>``)      | the key, but in a Responses reply       |
 | a name that is cut over deltas                  | the name, when it is whole              |
 | the name in every delta                         | the name once                           |
 | the same head after whole arguments, then more  | another call                            |
@@ -28,6 +28,7 @@ from ..repair.declared_tools import DeclaredTools
 from ..repair.events import Call
 from ..repair.formats.glm import KEY, TABLE, VALUE_END
 from ..repair.formats.marker_search import MarkerSearch
+from ..repair.formats.marker_set import begun
 from ..repair.formats.tagged_call import read_call
 from ..repair.repeated_calls import ComparedCall, RepeatedCalls
 from ..repair.schema import properties
@@ -40,7 +41,17 @@ texts to be written to a file, which every schema takes."""
 CUSTOM = "custom"
 """The type of a call whose arguments are a text."""
 _KEY_END = "arg_key>"
-_KEY_WITH_TAG = re.compile(rf'(?<!\\)"(?P<key>[\w.-]{{1,64}}+)</?{_KEY_END}"(?=\s{{0,9}}+:)')
+_KEY_WITH_TAG = re.compile(
+    rf'(?<!\\)"(?P<key>[\w.-]{{1,64}}+)(?P<tag></?{_KEY_END})"(?=\s{{0,9}}+:)'
+)
+_KEY_BEGUN = re.compile(
+    rf'(?<!\\)"(?P<key>[\w.-]{{1,64}}+)(?P<tag></?(?:{begun(_KEY_END[:-1])}|{_KEY_END}(?:"\s{{0,9}}+)?)?\Z)'
+)
+"""The same, so far."""
+_NEAR = 80
+"""Characters in which such a key is, and before it."""
+_TAG_SIZE = 24
+"""Characters at the end of a delta in which such a tag may begin."""
 _HALF_TAG = re.compile(r'</(?:arg_|param|tool_|func)\w{0,32}+(?:"|>")\s{0,9}+[,}]')
 """What is left of a call's markup at the end of a value."""
 OfCall = CallBegin | Arguments | PartEnd | Other
@@ -48,8 +59,8 @@ OfCall = CallBegin | Arguments | PartEnd | Other
 
 class Calls:
     """`compared` gives the name by which a tool is compared, if that is another.  `cut_names`:
-    whether a name may come in pieces, and arguments only once, as in a chat reply: those of the
-    other APIs are repeated at the end of a call, and left as they are."""
+    whether a name may come in pieces, as in a chat reply.  `repeated`: whether arguments come again
+    at the end of a call, as in a Responses reply: they are left as they are."""
 
     def __init__(
         self,
@@ -60,6 +71,7 @@ class Calls:
         compared: Callable[[str], str] = str,
         *,
         cut_names: bool,
+        repeated: bool = False,
     ) -> None:
         self._choice = choice
         self._tools = tools
@@ -67,6 +79,9 @@ class Calls:
         self._evidence = evidence
         self._compared = compared
         self._cut_names = cut_names
+        self._mends_keys = not repeated
+        self._halves: dict[Part, str] = {}
+        """What has not left of native calls, as it may be part of a tag in a key."""
         self._repeated = RepeatedCalls[Delta](evidence)
         self._native: dict[Part, ComparedCall] = {}
         self._has_all: set[Part] = set()
@@ -99,7 +114,7 @@ class Calls:
 
     def only_continues(self, part: Part, text: str) -> bool:
         """Whether more arguments of a native call, this text, leave as they come."""
-        if _KEY_END in text and self._cut_names:
+        if self._mends_keys and (part in self._halves or "<" in text[-_TAG_SIZE:]):
             return False
         rests = self._held is None and not (self._repeated.holds or part in self._has_all)
         return rests and part in self._native
@@ -127,23 +142,32 @@ class Calls:
                 return out
         return out + self._send(delta)
 
-    def _with_keys(self, delta: CallBegin | Arguments, name: str) -> CallBegin | Arguments:
-        """Without the tags that leaked into keys of the arguments of this tool."""
-        text = delta.text
-        if _KEY_END not in text:
+    def _with_keys(self, delta: CallBegin | Arguments, call: ComparedCall) -> CallBegin | Arguments:
+        """Without the tags that leaked into keys of the arguments of this tool, and without what
+        may be the beginning of one, which waits for more."""
+        half = self._halves.pop(delta.part, "")
+        text = half + delta.text
+        if "<" not in text or delta.part.type == CUSTOM:
             return delta
-        declared = properties(self._tools.schema_of(name))
+        before = call.end_of_arguments(_NEAR)
+        declared = properties(self._tools.schema_of(call.name))
+        near = before + text
 
         def key(found: re.Match[str]) -> str:
             bare = f'"{found["key"]}"'
-            once = bare not in text and text.count(found[0]) == 1
-            return bare if once and found["key"] in declared else found[0]
+            once = bare not in near and near.count(found[0]) == 1
+            is_new = found.start("tag") >= len(before)
+            return bare if once and is_new and found["key"] in declared else found[0]
 
-        mended = _KEY_WITH_TAG.sub(key, text)
-        if mended == text:
-            return delta
-        self._evidence.note("took out", f"a tag in a key of the arguments of {name}")
-        return replace(delta, text=mended)
+        mended = _KEY_WITH_TAG.sub(key, near)
+        if mended != near:
+            self._evidence.note("took out", f"a tag in a key of the arguments of {call.name}")
+        found = _KEY_BEGUN.search(mended, max(0, len(mended) - _NEAR))
+        if found and found["key"] in declared and found.start("tag") >= len(before):
+            self._halves[delta.part] = found["tag"]
+            mended = mended[: found.start("tag")]
+        mended = mended[len(before) :]
+        return delta if mended == delta.text else replace(delta, text=mended)
 
     def _look(self, arguments: str) -> None:
         if self._formats.may_begin_in(arguments):
@@ -193,10 +217,13 @@ class Calls:
             space = part.namespace
             name = f"{space}.{delta.name}" if space else self._compared(delta.name)
             call = self._native[part] = repeated.begin(name, leaked=False)
-        if self._cut_names and isinstance(delta, CallBegin | Arguments):
-            delta = self._with_keys(delta, call.name)
+        pieces: list[Call | Delta] = []
+        if self._mends_keys and isinstance(delta, CallBegin | Arguments):
+            delta = self._with_keys(delta, call)
+        elif isinstance(delta, PartEnd) and (half := self._halves.pop(part, "")):
+            pieces += repeated.add(call, Arguments(part, half), half)
         ends = isinstance(delta, PartEnd) and not delta.cut
-        pieces = repeated.add(call, delta, _as_json(delta, first=call.empty, ends=ends))
+        pieces += repeated.add(call, delta, _as_json(delta, first=call.empty, ends=ends))
         if ends:
             pieces += repeated.end(call)
         return self._out(pieces)
@@ -223,7 +250,11 @@ class Calls:
 
     def close(self, *, cut: bool) -> list[Delta]:
         """No more calls come; see `RepeatedCalls.close`."""
-        return [*self.release(), *self._out(self._repeated.close(cut=cut))]
+        out = self.release()
+        for part, half in self._halves.items():
+            out += self._out(self._repeated.add(self._native[part], Arguments(part, half), half))
+        self._halves.clear()
+        return [*out, *self._out(self._repeated.close(cut=cut))]
 
 
 def _as_json(delta: OfCall, *, first: bool, ends: bool = False) -> str:

@@ -77,9 +77,9 @@ class Turn:
         self._evidence = evidence
         self._counts = counts
         known = declared()
-        cut_names = reader.one_channel
+        repeated = reader.repeats_arguments
         made = choice, known.tools, known.formats, evidence, known.compared
-        self.calls = Calls(*made, cut_names=cut_names)
+        self.calls = Calls(*made, cut_names=reader.one_channel, repeated=repeated)
         self.channels: dict[Part | None, Channel] = {}
         """By their parts; that of a reply with one channel a choice has none."""
         self.finished = False

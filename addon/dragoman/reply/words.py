@@ -263,6 +263,8 @@ class Reader(Protocol):
 
     one_channel: bool
     """Whether a choice is one text in several parts, into which one call may leak (chat)."""
+    repeats_arguments: bool
+    """Whether the arguments of a call come again at its end (Responses)."""
     value: Any
     """The value of the frame that was read last, or of an earlier one that is the same but for its
     text; None if it has none."""

@@ -56,6 +56,7 @@ class ResponsesReader:
     event."""
 
     one_channel = False
+    repeats_arguments = True
     remembered = 0
     counted: Json | None = None
     says_more = False
