@@ -1,8 +1,8 @@
 """A call that is a JSON object and nothing else: all of a text, or what follows a thought in it, or
-a fence with which it ends.  Phi-4 writes ``functools`` before a list that is all of a text.  An
-answer may be JSON as well, so it is a call only if its tool is declared, the tool's schema accepts
-the arguments, and nothing follows (`MarkerMatch.alone`); and it is refused at the first member that
-shows that it is none.
+a fence with which it ends; a closing tag may follow that has lost its other half.  Phi-4 writes
+``functools`` before a list that is all of a text.  An answer may be JSON as well, so it is a call
+only if its tool is declared, the tool's schema accepts the arguments, and nothing follows
+(`MarkerMatch.alone`); and it is refused at the first member that shows that it is none.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from .protocol import LeakFormat, MarkerMatch
 from .value_types import Member
 
 _FENCE, _THOUGHT, _PHI = "```", "</think>", "functools"
+_TAG = "</tool_call>"
+"""What may follow an object that is in no fence: hosts take the opening tag out."""
 _OBJECT = Run(rf"(?=\{{|\[{BLANKS}\{{)", rf"\[?{BLANKS}")
 """With what an object begins, or a list of them."""
 _BEGIN = re.compile(rf"\s*+(?:{_PHI}(?={BLANKS}\[){BLANKS})?{_OBJECT.whole}")
@@ -32,6 +34,9 @@ _OF_A_SCHEMA |= {"$schema", "$defs", "definitions", "strict"}
 """Members of the schema of a tool's arguments."""
 
 
+_ENDS_WITH_TAG = CallEnds(marker_set((_TAG,)))
+
+
 class JsonAloneParser(JsonCallsParser):
     """Reads the objects of a text, or of a fence after its opening line."""
 
@@ -39,6 +44,11 @@ class JsonAloneParser(JsonCallsParser):
     ends = CallEnds(marker_set((_FENCE,)))
     closer = _FENCE
     other_names = ()
+
+    def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
+        super().__init__(match, header, start, tools)
+        if match.start == match.end:
+            self.ends, self.closer = _ENDS_WITH_TAG, _TAG
 
     def _is_no_call(self, keys: list[str], members: list[Member]) -> bool:
         names = [each.value for each in members if each.key == "name"]
