@@ -97,6 +97,8 @@ LEAKS: list[tuple[str, str, str]] = [
     ("zai-org/GLM-5.3-Flash", '<tool_call>look_up>{"city": "Lima"}', LIMA),
     ("glm-4.7-flash", '<tool_call>look_up {"city": "Lima"}</tool_call>', LIMA),
     ("llama-3.3-70b-versatile", '<function=look_up>{"city": "Lima"}</function>', LIMA),
+    ("llama-3.1-8b-instant", '<function=look_up{"city": "Lima"}</function>', LIMA),
+    ("qwen3.5:35b", "<function=run\n<parameter=script>make</parameter>\n</function>", RUN),
     ("LiquidAI/LFM2.5-8B-A1B", '[Calling tool: look_up({"city": "Lima"})]', LIMA),
     (
         "kimi-k2p6-turbo",
@@ -222,6 +224,10 @@ TEXTS: list[tuple[str, str]] = [
     ("qwen3-8b", f"```json\n{OBJECT}\n</tool_call>"),
     ("glm-5", "<tool_call>run>make</tool_call>"),
     ("glm-5", "run/script>make"),
+    (
+        "llama-3.1-8b",
+        "A head is <function=look_up, then {city}, or <function=clock and </function>.",
+    ),
     ("glm-5.1", "<arg_key>city</arg_key><arg_value>Lima</arg_value>"),
     ("kimi-k2.6", 'functions.look_up:0 {"city": "Lima"}'),
     ("gpt-5.2", f"<tool_call>{OBJECT}</tool_call>"),
