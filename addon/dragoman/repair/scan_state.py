@@ -72,8 +72,7 @@ class ScanState:
 
     def find(self, text: str, start: int = 0) -> MarkerMatch | None:
         """The first marker in a text, which is not before `start`."""
-        begin = max(start, self.formats.begins_at(text))
-        likenesses = self.counts.likenesses
+        begin, likenesses = self.formats.begins_at(text, start), self.counts.likenesses
         if begin == len(text):
             return None
         many = [each for each, count in likenesses.items() if count > MAX_LIKENESSES]

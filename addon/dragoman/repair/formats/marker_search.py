@@ -72,11 +72,12 @@ class MarkerSearch:
                 return True
         return False
 
-    def begins_at(self, text: str) -> int:
-        """Before which place none does; `text` is searched for the beginnings of all once."""
+    def begins_at(self, text: str, start: int = 0) -> int:
+        """Before which place none does, from `start` on; `text` is searched for the beginnings of
+        all once."""
         at = len(text)
         for first, search in self._in_text:
-            if first in text and (found := search(text, 0, at)) is not None:
+            if text.find(first, start) >= 0 and (found := search(text, start, at)) is not None:
                 at = found.start()
         return at
 

@@ -60,6 +60,10 @@ _OF_OTHERS = re.compile(
 """Words for what is no call, but its result, or a list, a transcript or a file with calls in it."""
 
 
+_MAX_TOKENS = 400
+"""Tags, names and values of one call."""
+
+
 class _Open(NamedTuple):
     """An element that is open."""
 
@@ -130,6 +134,8 @@ class MarkupReader:
             self.at += 1
         if self.at == len(text):
             return False
+        if len(self._shape) > _MAX_TOKENS:
+            raise NoCallError
         first, found = text[self.at], None
         if first in "<[" and (found := tag_at(text, self.at, ended=self._ended)):
             self._take_tag(Tag.of(found))
