@@ -361,3 +361,12 @@ def test_of_a_stream_that_breaks_off_nothing_leaves_that_was_held() -> None:
         deltas = [json.loads(frame.data or b"{}") for frame in split(out)]
         said = [each["delta"] for each in deltas if each["type"].endswith("output_text.delta")]
         assert "".join(said) == text
+
+
+def test_a_whole_response_keeps_the_annotations_of_the_text_before_a_call() -> None:
+    response = OPENAI.events([("text", [f"Here.{SECTION}Done."])])[-1]["response"]
+    response["output"][0]["content"][0]["annotations"] = [NOTE]
+    output = json.loads(stage().document(json.dumps(response).encode()))["output"]
+    assert shown(output) == [text("Here."), CALLED, text("Done.")]
+    noted = [item["content"][0]["annotations"] for item in (output[0], output[2])]
+    assert noted == [[NOTE], []]

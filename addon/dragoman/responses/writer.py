@@ -81,6 +81,8 @@ class ResponsesWriter(NumberedWriter):
         self._begun: dict[int, Json] = {}
         """Items of text of which nothing has been written."""
         self._leaked_in: set[int] = set()
+        self._begun_texts: set[Part] = set()
+        """Those whose annotations are written: they are of the text before a call."""
         self._text_open: tuple[HostText, StreamedPart] | None = None
         """The text for which the open item is written, if that is one of text, and as what."""
         self._emitters: dict[Part, CallEmitter] = {}
@@ -253,8 +255,9 @@ class ResponsesWriter(NumberedWriter):
             del self._begun[index]
         else:
             begun = None
-        notes = [] if index in self._leaked_in else of.begun.get("annotations")
-        self._native.begin_text(part, begun, objects(notes))
+        notes = [] if of in self._begun_texts else objects(of.begun.get("annotations"))
+        self._begun_texts.add(of)
+        self._native.begin_text(part, begun, notes)
         self._text_open = text, part
 
     def _close(self) -> None:
