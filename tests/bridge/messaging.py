@@ -15,6 +15,7 @@ from dragoman.messages.errors import MessagesErrors
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.repair_options import RepairOptions
+from dragoman.repair.stage import at_once
 from dragoman.reply.turn_context import Tool, TurnContext
 from dragoman.wire.sse import Frame, joined
 
@@ -92,5 +93,5 @@ def run_body(body: Any, *, turn_: TurnContext | None = None) -> ReplyConverter:
     reply = new_message(Evidence(), turn_)
     reply.writer.events.wanted = False
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    BridgePipeline(reply, None).convert(data)
+    at_once(BridgePipeline(reply, None).convert(data))
     return reply

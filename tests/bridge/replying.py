@@ -16,6 +16,7 @@ from dragoman.bridge.responses_reply import responses_reply
 from dragoman.chat.reader import ChatReader
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
+from dragoman.repair.stage import at_once
 from dragoman.reply.turn_context import Tool, TurnContext
 from dragoman.reply.unrepaired import Unrepaired
 from dragoman.responses.dialects import OPENAI, Dialect
@@ -221,7 +222,7 @@ def _told(frames: list[Frame]) -> list[Any]:
 
 def feed_body(reply: ReplyConverter, body: bytes, repair: ChatRepair | None = None) -> list[Frame]:
     """Drive `reply` to its end with a whole body; ``reply.response`` is the result."""
-    return BridgePipeline(reply, repair).convert(body)
+    return at_once(BridgePipeline(reply, repair).convert(body))
 
 
 def run_body(body: Any, dialect: Dialect = OPENAI, *, turn_: TurnContext | None = None) -> Run:

@@ -12,6 +12,7 @@ from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.repair_options import RepairOptions
+from dragoman.repair.stage import at_once
 from dragoman.reply.repair import MAX_REMEMBERED
 from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.responses.dialects import OPENAI
@@ -188,7 +189,7 @@ def test_very_many_tiny_frames_hide_no_end(tiny: str) -> None:
     assert item["content"][0]["text"] == "said" + "<" * frames.count(b'"<"')
     assert reply.response["status"] == "completed"
     repair = ChatRepair(DeclaredTools.of_request(request(LEAK)), RepairOptions(), Evidence(), NOW)
-    assert RepairPipeline(repair, Evidence()).whole(body) == body
+    assert at_once(RepairPipeline(repair, Evidence()).whole(body)) == body
 
 
 MARKERS = (
@@ -247,7 +248,9 @@ def test_after_its_finish_reason_a_turn_is_whole(gone: str) -> None:
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("body", [b"", HALF])
 def test_a_whole_reply_that_ends_early_is_an_http_error(body: bytes, stream: bool) -> None:
-    given = answer(new_reply(Evidence()), body, status=200, stream=stream, repair=stage(LEAK))
+    given = at_once(
+        answer(new_reply(Evidence()), body, status=200, stream=stream, repair=stage(LEAK))
+    )
     assert (given.status, given.stream) == (502, False)
     assert json.loads(given.body)["error"]["code"] == "server_error"
 

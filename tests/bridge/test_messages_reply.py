@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from dragoman.bridge.messages_reply import SIGNATURE
 from dragoman.bridge.reply.bridge_pipeline import BridgePipeline
 from dragoman.notes import Evidence
+from dragoman.repair.stage import at_once
 from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.wire.json_codec import loads
 from fixtures.regenerate import chat_fixtures, request
@@ -372,7 +373,7 @@ def test_a_leak_becomes_the_call_that_chat_clients_get(folder: Path, field: str)
     values = [chunk({field: piece}, **head) for _, pieces in said_ for piece in pieces]
     body = sse([*values, chunk(finish="stop", **head)])
     evidence = Evidence()
-    chat = read_chat(RepairPipeline(repair_for(asked, evidence), evidence).whole(body))
+    chat = read_chat(at_once(RepairPipeline(repair_for(asked, evidence), evidence).whole(body)))
     names = [tool["function"]["name"] for tool in asked.get("tools", [])]
     got = run_bytes([body], turn_=turn(names), asked=asked)
     blocks = [block for block in got.read.blocks if block["type"] == "tool_use"]

@@ -12,6 +12,7 @@ from dragoman.bridge.apis import read_reply, repair_whole, tools_of
 from dragoman.bridge.reply.bridge_pipeline import answer
 from dragoman.notes import Evidence
 from dragoman.repair.repair_options import RepairOptions
+from dragoman.repair.stage import at_once
 from dragoman.wire import sse
 from dragoman.wire.reply_bounds import MAX_PARTS, MAX_VALUES, TooMany, bounded
 from dragoman.wire.sse import Document, Frame
@@ -92,9 +93,11 @@ def test_what_is_beyond_a_bound_is_parsed_once_at_most(
 @pytest.mark.parametrize(("value", "bound"), BEYOND.values(), ids=BEYOND)
 def test_a_reply_beyond_a_bound_fails_in_the_bridge(value: Any, bound: str, stream: bool) -> None:
     body = event(value) + event(completion(1)) if stream else json.dumps(value).encode()
-    whole = answer(new_reply(Evidence()), body, status=200, stream=False)
+    whole = at_once(answer(new_reply(Evidence()), body, status=200, stream=False))
     assert (whole.status, f"more than {bound}" in whole.body.decode()) == (502, True)
-    *_, last, _ = answer(new_reply(Evidence()), body, status=200, stream=True).body.split(b"\n\n")
+    *_, last, _ = at_once(answer(new_reply(Evidence()), body, status=200, stream=True)).body.split(
+        b"\n\n"
+    )
     assert b"response.failed" in last and f"more than {bound}" in last.decode()
 
 

@@ -19,6 +19,7 @@ from dragoman.inspect.outcome import headline, outcome_of
 from dragoman.notes import Evidence, TurnFacts
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.repair_options import RepairOptions
+from dragoman.repair.stage import at_once
 from dragoman.reply.turn_context import TurnContext
 from dragoman.responses.dialects import OPENAI, Dialect
 from dragoman.stored.endpoint_bodies import input_items
@@ -203,7 +204,7 @@ def a_whole_reply_is_repaired_and_bridged(body: bytes, dialect: Dialect = OPENAI
     checked(feed_body(reply, repaired), reply, dialect)
     told(evidence)
     for status in (200, 307, 400, 500):
-        given = answer(_reply(dialect, None), body, status=status, stream=False)
+        given = at_once(answer(_reply(dialect, None), body, status=status, stream=False))
         loads(given.body)
         assert given.status in (status, 502)
 

@@ -274,7 +274,7 @@ WHOLE = {
     [
         "dragoman.proxy.flows.repair_reply:DeclaredTools.of_request",
         "dragoman.proxy.flows.repair_reply:body_of",
-        "dragoman.proxy.flows.repair_reply:repair_whole",
+        "dragoman.proxy.flows.repair_reply:repair_in_steps",
         "dragoman.wire.sse:bounded",
         "dragoman.chat.repair:dumps",
         "dragoman.repair.scanner:Scanner.feed",

@@ -12,6 +12,7 @@ from dragoman.inspect.parse.reply import parse_reply
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.repair_options import RepairOptions
+from dragoman.repair.stage import at_once
 from dragoman.responses.dialects import CODEX, OPENAI
 from dragoman.wire.chat_end import has_ended
 from dragoman.wire.errors import stream_error
@@ -78,7 +79,7 @@ def test_an_error_in_a_choice_is_an_http_error_for_a_client_that_wants_no_stream
     failed = {"code": 429, "message": "Slow"}
     choice = {"index": 0, "finish_reason": "error", "error": failed, "message": {"content": "a"}}
     for body in (json.dumps({"choices": [choice]}).encode(), sse([chunk(choice=choice)])):
-        given = answer(new_reply(Evidence()), body, status=200, stream=False)
+        given = at_once(answer(new_reply(Evidence()), body, status=200, stream=False))
         error = json.loads(given.body)["error"]
         assert (given.status, error["code"]) == (502, RATE)
         assert error["message"] == "Slow. Please try again in 5s."

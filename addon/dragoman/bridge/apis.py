@@ -16,7 +16,7 @@ from ..messages.tools import MessagesTools
 from ..notes import Evidence
 from ..repair.declared_tools import DeclaredTools
 from ..repair.repair_options import RepairOptions
-from ..repair.stage import RepairStage
+from ..repair.stage import RepairStage, Steps, at_once
 from ..reply.facts import ReplyReader, TurnReader, read_body
 from ..reply.repair_pipeline import RepairPipeline
 from ..reply.words import Reader
@@ -104,6 +104,13 @@ def repair_whole(
 ) -> bytes:
     """A reply that was received whole, repaired: JSON, or from an upstream that streams
     whatever it is asked for, an event stream."""
+    return at_once(repair_in_steps(body, tools, options, evidence, now))
+
+
+def repair_in_steps(
+    body: bytes, tools: Tools, options: RepairOptions, evidence: Evidence, now: int
+) -> Steps[bytes]:
+    """As `repair_whole`; other flows may run where it yields."""
     repair = stage_for(tools, options, evidence, now)
     if is_event_stream(body):
         return RepairPipeline(repair, evidence).whole(body)

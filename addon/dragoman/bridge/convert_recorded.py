@@ -8,6 +8,7 @@ from typing import Any
 from ..messages.errors import MessagesErrors
 from ..notes import Evidence
 from ..repair.repair_options import RepairOptions
+from ..repair.stage import at_once
 from ..reply.turn_context import Tool, TurnContext
 from ..responses.dialects import OPENAI
 from ..responses.response_object import snapshot
@@ -35,7 +36,7 @@ def convert_recorded(
     writer = _writer(to, turn, evidence, now)
     reader = READERS[api]()
     reply = ReplyConverter(writer, tools.keys(), evidence, mixes=reader.one_channel)
-    return joined(BridgePipeline(reply, None, reader=reader).convert(repaired))
+    return joined(at_once(BridgePipeline(reply, None, reader=reader).convert(repaired)))
 
 
 def _writer(to: Api | None, turn: TurnContext, evidence: Evidence, now: int) -> ReplyWriter:

@@ -6,6 +6,7 @@ from ..notes import Evidence
 from ..repair.call_rule import rules_for
 from ..repair.declared_tools import DeclaredTools
 from ..repair.repair_options import RepairOptions
+from ..repair.stage import Steps
 from ..reply.repair import Repair
 from ..reply.turn import Declared
 from ..reply.words import Said, Slot
@@ -32,15 +33,16 @@ class ChatRepair(Repair):
 
         super().__init__(reader, writer, declared, options, evidence)
 
-    def document(self, body: bytes) -> bytes:
-        """A reply that came whole, repaired; as it came if nothing in it needs that."""
+    def document(self, body: bytes) -> Steps[bytes]:
         frame = Document(body)
         self.reader.more(frame)
         value = self.reader.value
         if not isinstance(value, dict) or not isinstance(value.get("choices"), list):
             return body
+        yield
         said = Said(Frame(b""), value)
         said.slots = [Slot(said, word) for word in self.reader.read(frame)]
-        self._read(said)
+        yield from self._read_in_steps(said)
         repaired = self._own_writer.document(said)
+        yield
         return body if repaired is None else dumps(repaired)

@@ -15,14 +15,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from ..bridge.apis import repair_whole
 from ..bridge.cure.chat_request import cure_request
 from ..bridge.host_requirements import family_of
 from ..chat.reader import ChatReader
-from ..chat.repair import ChatRepair
 from ..notes import Evidence, printable
 from ..repair.declared_tools import DeclaredTools
 from ..repair.repair_options import RepairOptions
-from ..reply.repair_pipeline import RepairPipeline
 from ..reply.words import CallBegin, Text
 from ..wire.errors import ErrorObject, error_object
 from ..wire.json_codec import Json, NotJson, loads
@@ -150,11 +149,7 @@ def judged(question: Question, status: int, body: bytes) -> Answer:
     said = _said(body, tools)
     if said.error:
         return Answer(question.what, Outcome.FAILED, printable(said.error, MAX_SHOWN))
-    repair = ChatRepair(tools, RepairOptions(), evidence, 0)
-    if is_event_stream(body):
-        RepairPipeline(repair, evidence).whole(body)
-    else:
-        repair.document(body)
+    repair_whole(body, tools, RepairOptions(), evidence, 0)
     if leaked := ", ".join(
         f"{name} ×{n}" if n > 1 else name for name, n in evidence.leaked.items()
     ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..notes import Evidence
 from ..repair.call_rule import rules_for
 from ..repair.repair_options import RepairOptions
+from ..repair.stage import Steps
 from ..reply.repair import Repair
 from ..reply.turn import Declared
 from ..wire.context_overflow import reworded_frame, with_overflow_reworded
@@ -44,7 +45,7 @@ class MessagesRepair(Repair):
             self._evidence.note(*OVERFLOW_REWORDED)
         return super().feed(reworded)
 
-    def document(self, body: bytes) -> bytes:
+    def document(self, body: bytes) -> Steps[bytes]:
         """It is read as the events by which it would have been streamed."""
         message = Document(body).readable(self._evidence)
         if not isinstance(message, dict) or not api.is_message(message):
@@ -54,11 +55,12 @@ class MessagesRepair(Repair):
             self._evidence.note(*OVERFLOW_REWORDED)
             return dumps(reworded)
         blocks, ends = api.Blocks(), message
-        frames = [sent for each in api.events_of(message) for sent in self.feed(api.encoded(each))]
-        for frame in frames:
-            blocks.feed(frame.value)
-            if frame.value["type"] == api.MESSAGE_DELTA:
-                ends = frame.value["delta"]
+        for event in api.events_of(message):
+            for frame in (yield from super().steps(Document(value=event))):
+                blocks.feed(frame.value)
+                if frame.value["type"] == api.MESSAGE_DELTA:
+                    ends = frame.value["delta"]
+            yield
         if not self._own_writer.changed:
             return body
         return dumps({**message, "content": blocks.whole, "stop_reason": ends["stop_reason"]})

@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from typing import TypeVar
+
 from ..wire.chat_end import error_frame
 from ..wire.sse import HEARTBEAT, Frame
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]
+"""Work that others may interrupt where it yields."""
+
+
+def at_once(steps: Steps[T]) -> T:
+    """What it returns."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 class RepairStage:
@@ -23,6 +40,11 @@ class RepairStage:
         """The frames that may leave, once this has come."""
         return [frame]
 
+    def steps(self, frame: Frame) -> Steps[list[Frame]]:
+        """As `feed`: other flows may run where it yields, but nothing else may be fed."""
+        yield from ()
+        return self.feed(frame)
+
     def close(self) -> list[Frame]:
         """The stream has ended: what was held."""
         return []
@@ -36,8 +58,10 @@ class RepairStage:
         that differs from what came."""
         return []
 
-    def document(self, body: bytes) -> bytes:
-        """A reply that came whole, repaired; as it came if nothing in it needs that."""
+    def document(self, body: bytes) -> Steps[bytes]:
+        """A reply that came whole, repaired; as it came if nothing in it needs that.  Other flows
+        may run where it yields."""
+        yield from ()
         return body
 
     def error(self, message: str) -> Frame:

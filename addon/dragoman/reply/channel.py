@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from itertools import groupby
 
 from ..notes import Evidence
 from ..repair.events import Dropped, LeftAsText, ScanEvent, SectionStart
@@ -70,9 +71,13 @@ class Channel:
             self.place(slot, events)
 
     def wait(self, slot: Slot, text: str) -> None:
-        """A slot is open until it is decided what becomes of this text."""
-        slot.begin = self.length
+        """A slot is open until it is decided what becomes of this text; a long one comes in
+        pieces."""
         self.length += len(text)
+        if self._slots and self._slots[-1] is slot:
+            slot.end = self.length
+            return
+        slot.begin = self.length - len(text)
         slot.end = self.length
         self._slots.append(slot)
         slot.said.open += 1
@@ -163,8 +168,23 @@ def move(slot: Slot, part_of: PartOf) -> None:
             slot.out[at] = Text(part_of("text", delta.part), delta.text)
 
 
+def join_pieces(slot: Slot) -> None:
+    """All of a long text has been read."""
+    slot.in_pieces = False
+    pieces, slot.out = slot.out, []
+    for part, group in groupby(pieces, lambda each: each.part if isinstance(each, Text) else each):
+        if isinstance(part, Part):
+            text = "".join(each.text for each in group if isinstance(each, Text))
+            _append(slot, Text(part, text))
+        else:
+            slot.out += group
+
+
 def _append(slot: Slot, text: Text) -> None:
     """Add a text to what leaves; one that came in one piece is itself."""
+    if slot.in_pieces:
+        slot.out.append(text)
+        return
     last = slot.out[-1] if slot.out else None
     if isinstance(last, Text) and last.part is text.part:
         text = Text(text.part, last.text + text.text)

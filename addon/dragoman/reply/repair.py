@@ -22,14 +22,15 @@ from ..notes import Evidence
 from ..repair.repair_options import RepairOptions
 from ..repair.scan_state import ReplyCounts
 from ..repair.scanner import Scanner
-from ..repair.stage import RepairStage
+from ..repair.stage import RepairStage, Steps
 from ..wire.sse import HEARTBEAT, Frame
-from .channel import Channel
+from .channel import Channel, join_pieces
 from .facts import TurnReader
 from .turn import Declared, Turn
 from .unrepaired import Unrepaired
 from .words import (
     CallBegin,
+    Delta,
     Done,
     Failed,
     Finish,
@@ -52,6 +53,8 @@ MAX_REMEMBERED = 3_000
 """Calls, ids and indexes of one reply that are known, those of 1,000 calls."""
 MAX_UNREAD = 2 * 1024
 """Frames that wait unread: they are all read at once, so many items with a text each in 100 ms."""
+PIECE = 8 * 1024
+"""Characters of a long text after which other flows may run."""
 MAX_FOLLOWED = MAX_HELD_BYTES
 """Bytes of a reply that are kept for its end, where that repeats all of it; of a delta only its
 text counts."""
@@ -97,6 +100,9 @@ class Repair(RepairStage):
         self._changed = False
         """Whether something has left that differs from what came."""
         self._gave_up = False
+        self._in_steps = False
+        """Whether a long text may be left in `_unfinished`."""
+        self._unfinished: Steps[None] | None = None
 
     def write_by(self, writer: Writer, facts: TurnReader) -> None:
         """Before the first frame: the `writer` of another API writes what leaves, so that no frame
@@ -146,6 +152,18 @@ class Repair(RepairStage):
             said.slots = [Slot(said, word) for word in words]
         self._take(said)
         return self._too_much() or self._release()
+
+    def steps(self, frame: Frame) -> Steps[list[Frame]]:
+        self._in_steps = True
+        try:
+            out = self.feed(frame)
+        finally:
+            self._in_steps = False
+        if (rest := self._unfinished) is not None:
+            yield from rest
+            self._unfinished = None
+            out += self._too_much() or self._release()
+        return out
 
     def close(self) -> list[Frame]:
         """The stream has ended: what was held, and a finish reason if none came."""
@@ -213,6 +231,9 @@ class Repair(RepairStage):
             said.open += 1
             self._unread.append(said)
             self._read_waiting(said)
+        elif self._in_steps and any(map(_is_long, said.slots)):
+            said.open += 1
+            self._unfinished = self._read_in_steps(said)
         else:
             self._read(said)
 
@@ -255,35 +276,54 @@ class Repair(RepairStage):
             said.open -= 1
             self._read(said)
 
+    def _read_in_steps(self, said: Said) -> Steps[None]:
+        """As `_read`, a long text in pieces."""
+        for slot in self._in_order(said):
+            delta = slot.delta
+            if isinstance(delta, Text) and _is_long(slot):
+                slot.in_pieces = True
+                for at in range(0, len(delta.text), PIECE):
+                    self._read_word(slot, Text(delta.part, delta.text[at : at + PIECE]))
+                    yield
+                join_pieces(slot)
+            elif delta is not None:
+                self._read_word(slot, delta)
+                yield
+        said.open -= 1
+
     def _read(self, said: Said) -> None:
+        for slot in self._in_order(said):
+            if slot.delta is not None:
+                self._read_word(slot, slot.delta)
+
+    def _in_order(self, said: Said) -> list[Slot]:
+        """The words of a frame as they are to be read."""
         slots = said.slots
-        alone = len(slots) == 1
-        if not alone:
+        if len(slots) > 1:
             for slot in slots:
                 if isinstance(slot.delta, CallBegin):
                     self._turn(slot.delta.part.choice).not_alone(slot)
             if any(isinstance(slot.delta, Text) and slot.delta.part.whole for slot in slots):
                 # A message that came whole: what leaks in it may repeat one of its calls.
                 slots = sorted(slots, key=lambda slot: isinstance(slot.delta, Text | Finish))
-        for slot in slots:
-            delta = slot.delta
-            if delta is None:
-                continue
-            if isinstance(delta, Failed | Done):
-                if isinstance(delta, Done):
-                    self._conclude(slot, whole=True)
-                elif alone:
-                    self._abandon(slot)
-                slot.out.append(delta)
-            elif isinstance(delta, Finish):
-                self._turn(delta.choice).read(slot, delta)
-            elif delta.part is None:
-                slot.out.append(delta)
-            else:
-                turn = self._turn(delta.part.choice)
-                turn.read(slot, delta)
-                if slot.said.open:
-                    turn.decide(held=not self._lets_go)
+        return slots
+
+    def _read_word(self, slot: Slot, delta: Delta) -> None:
+        if isinstance(delta, Failed | Done):
+            if isinstance(delta, Done):
+                self._conclude(slot, whole=True)
+            elif len(slot.said.slots) == 1:
+                self._abandon(slot)
+            slot.out.append(delta)
+        elif isinstance(delta, Finish):
+            self._turn(delta.choice).read(slot, delta)
+        elif delta.part is None:
+            slot.out.append(delta)
+        else:
+            turn = self._turn(delta.part.choice)
+            turn.read(slot, delta)
+            if slot.said.open:
+                turn.decide(held=not self._lets_go)
 
     @property
     def _channels(self) -> Iterator[Channel]:
@@ -422,3 +462,9 @@ class Repair(RepairStage):
         self._gave_up = True
         self._queue, self._turns = [], {}
         return out
+
+
+def _is_long(slot: Slot) -> bool:
+    """Whether its text is read in pieces."""
+    delta = slot.delta
+    return isinstance(delta, Text) and len(delta.text) > PIECE and not delta.part.fixed

@@ -12,11 +12,14 @@ from collections import deque
 from collections.abc import Sequence
 
 from ..notes import Evidence
-from ..repair.stage import RepairStage
+from ..repair.stage import RepairStage, Steps, at_once
 from ..wire.body_form import BodyForm
 from ..wire.chat_end import EARLY, TAIL, has_ended, is_done, is_half, turn_ended
 from ..wire.sse import BLANK_LINE_ENDS, DONE, HEARTBEAT, LARGE, Frame, FrameSplitter, joined
 from .facts import TurnReader
+
+_STEP = 16 * 1024
+"""Bytes of a whole stream after which other flows may run."""
 
 
 class RepairPipeline:
@@ -51,6 +54,8 @@ class RepairPipeline:
         self._unsplit = b""
         """A piece of the body that is being split."""
         self._unrepaired: deque[Frame] = deque()
+        self._steps: Steps[list[Frame]] | None = None
+        """The repair of the first of them, a large one that has begun."""
         self.waits = False
         """Whether frames wait to be repaired: `feed` returns after each large one, and other flows
         may run.  The next call goes on, with a piece or none."""
@@ -80,7 +85,8 @@ class RepairPipeline:
     def heartbeat(self) -> bytes:
         """What keeps the client waiting now: nothing within an event, or at the end."""
         sent = self._sent
-        if not self._form.is_stream or self.ended or _is_in_event(sent) or is_done(sent):
+        busy = self._steps is not None or _is_in_event(sent)
+        if not self._form.is_stream or self.ended or busy or is_done(sent):
             return b""
         return (HEARTBEAT if self._verbatim else self._repair.heartbeat()).raw
 
@@ -126,9 +132,16 @@ class RepairPipeline:
             self._end_early(error or "A fault in Dragoman.")
         return self._leaving()
 
-    def whole(self, stream: bytes) -> bytes:
-        """A whole event stream, repaired."""
-        return self.feed(stream) + self.close()
+    def whole(self, stream: bytes) -> Steps[bytes]:
+        """A whole event stream, repaired; other flows may run where it yields."""
+        sent = []
+        for start in range(0, len(stream), _STEP):
+            sent.append(self.feed(stream[start : start + _STEP]))
+            yield
+            while self.waits:
+                sent.append(self.feed(b""))
+                yield
+        return b"".join([*sent, self.close()])
 
     def _send(self, frames: Sequence[Frame], of: Frame | None = None) -> None:
         """Send the frames made of one of the upstream's."""
@@ -181,7 +194,10 @@ class RepairPipeline:
                 self._out.append(frame.raw)
                 self.read.again(len(frame.raw))
             else:
-                sent = self._repair.feed(frame)
+                large = len(frame.raw) > LARGE
+                sent = self._step(frame, at_end) if large else self._repair.feed(frame)
+                if sent is None:
+                    break
                 self._send(sent, frame)
                 learned = self.read is None or self.read.upstream.learned
                 self._idle = b"" if learned or sent != [frame] else frame.raw
@@ -189,6 +205,20 @@ class RepairPipeline:
             if len(frame.raw) > LARGE and not at_end:
                 break
         self.waits = bool(self._unrepaired)
+
+    def _step(self, frame: Frame, at_end: bool) -> list[Frame] | None:
+        """A step of the repair of a large frame: what is sent for it, None until that is known."""
+        steps = self._steps or self._repair.steps(frame)
+        self._steps = None
+        if at_end:
+            return at_once(steps)
+        try:
+            next(steps)
+        except StopIteration as end:
+            sent: list[Frame] = end.value
+            return sent
+        self._steps = steps
+        return None
 
     def _look_for_chunk(self, frames: bytes) -> None:
         self._has_chunk = b'"choices"' in frames

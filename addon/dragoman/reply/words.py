@@ -208,6 +208,8 @@ class Slot:
     """Where its text is in that of its channel."""
     stays: bool = False
     """Whether its text stays in its part beside a call."""
+    in_pieces: bool = False
+    """Whether a long text is being read: what leaves of it is joined at its end."""
 
     @property
     def same(self) -> bool:

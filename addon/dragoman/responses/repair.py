@@ -7,10 +7,11 @@ from typing import Protocol
 from ..notes import Evidence
 from ..repair.call_rule import rules_for
 from ..repair.repair_options import RepairOptions
+from ..repair.stage import Steps
 from ..reply.repair import Repair
 from ..reply.turn import Declared
 from ..wire.json_codec import Json, dumps
-from ..wire.sse import Document, encode_chunk
+from ..wire.sse import Document
 from .names import TERMINALS
 from .reader import ResponsesReader
 from .writer import ResponsesTools, ResponsesWriter
@@ -57,7 +58,7 @@ class ResponsesRepair(Repair):
         writer = ResponsesWriter(reader, asked_for, evidence, now)
         super().__init__(reader, writer, known, options.bridged, evidence)
 
-    def document(self, body: bytes) -> bytes:
+    def document(self, body: bytes) -> Steps[bytes]:
         """It is read as the event that ends its stream."""
         response = Document(body).readable(self._evidence)
         if not isinstance(response, dict) or not isinstance(response.get("output"), list):
@@ -65,5 +66,7 @@ class ResponsesRepair(Repair):
         kind = f"response.{response.get('status')}"
         event: Json = {"type": kind if kind in TERMINALS else "response.completed"}
         self._own_writer.streams = False
-        self.feed(encode_chunk({**event, "response": response}))
+        yield
+        yield from self.steps(Document(value={**event, "response": response}))
+        yield
         return dumps(self._own_writer.response) if self._own_writer.changed else body

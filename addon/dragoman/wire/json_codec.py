@@ -76,10 +76,12 @@ def marks_in(text: bytes) -> int:
 
 
 def has_more_values(body: bytes, most: int) -> bool:
-    """Whether a JSON text has more than `most` values: counts the commas and openings that are not
-    in strings."""
-    if marks_in(body) <= most:
-        return False
+    """Whether a JSON text has more than `most` values."""
+    return marks_in(body) > most and has_more_outside_strings(body, most)
+
+
+def has_more_outside_strings(body: bytes, most: int) -> bool:
+    """Whether `most` commas and openings of a JSON text are not in strings."""
     if b"\0" in body:  # of another encoding than UTF-8, whose quotes are not counted here
         return True
     if b"\\" in body:

@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from .json_codec import Json, NotJson, has_more_values, loads, marks_in, objects
+from .json_codec import (
+    MAX_NESTING,
+    Json,
+    NotJson,
+    TooDeep,
+    has_more_outside_strings,
+    loads,
+    marks_in,
+    nesting_exceeds,
+    objects,
+)
 
 MAX_REPLY = 8 * 1024 * 1024
 """Bytes of a reply that is read as a whole, at once: that takes some 100 ms.  No model writes half
@@ -37,9 +47,11 @@ def bounded(text: bytes) -> tuple[Any, str]:
     """The value of a reply or of an event; or none, and the bound that it exceeds.  Raises
     `NotJson`."""
     marks = marks_in(text) if len(text) > MAX_PARTS else 0  # one before each value, at least
-    if marks > MAX_VALUES and has_more_values(text, MAX_VALUES):
+    if marks > MAX_VALUES and has_more_outside_strings(text, MAX_VALUES):
         return None, f"more than {MAX_VALUES:,} JSON values"
-    value = loads(text)
+    value = loads(text, checks=not marks)
+    if marks > MAX_NESTING and nesting_exceeds(value, MAX_NESTING):
+        raise TooDeep(f"nested more than {MAX_NESTING} levels deep")
     if marks > MAX_PARTS and isinstance(value, dict) and _parts_in(value) > MAX_PARTS:
         return None, f"more than {MAX_PARTS:,} calls or parts"
     return value, ""

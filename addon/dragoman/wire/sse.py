@@ -22,7 +22,7 @@ from .chat_calls import CallDelta
 from .json_codec import Json, NotJson, dumps
 from .reply_bounds import MAX_EVENT, TooMany, bounded
 
-LARGE = 256 * 1024
+LARGE = 32 * 1024
 """Bytes of a frame after the work on which other flows run, before the next one's."""
 _STEP = 64 * 1024
 _TINY = 8
@@ -132,7 +132,10 @@ class Frame:
     @property
     def is_error(self) -> bool:
         """Whether one of its lines is ``event: error``."""
-        return b"event:" in self.raw and not self.empty and _ERROR.search(self.raw) is not None
+        if self.empty or b"event:" not in self.raw:
+            return False
+        begin = self._data_line  # nothing is looked for in a line of many megabytes
+        return _ERROR.search(self.raw if begin < 0 else self.raw[:begin]) is not None
 
     @property
     def _data_line(self) -> int:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...chat.reader import ChatReader
-from ...repair.stage import RepairStage
+from ...repair.stage import RepairStage, Steps, at_once
 from ...reply.facts import TurnReader
 from ...reply.repair import Repair
 from ...reply.unrepaired import Unrepaired
@@ -39,6 +39,8 @@ from ..apis import turn_reader
 from .converter import ReplyConverter
 from .turn_writer import TurnWriter
 
+_AT_ONCE = 512
+"""Frames that are read before other flows run: 64 kB, as they come in one piece, may be 6,000."""
 _DONE = 256
 """Bytes of a frame that may be ``[DONE]``: it may have other lines."""
 
@@ -69,6 +71,8 @@ class BridgePipeline:
         self._form = BodyForm(labelled=labelled, max_document=max_document)
         self._splitter = FrameSplitter()
         self._unread: deque[Frame] = deque()
+        self._steps: Steps[list[Frame]] | None = None
+        """The reading of a large one that has begun."""
         self.waits = False
         """Whether frames wait to be read: `feed` returns after each large one, and other flows may
         run.  The next call goes on, with a piece or none."""
@@ -89,7 +93,7 @@ class BridgePipeline:
     def close(self) -> list[Frame]:
         """The upstream's body has ended."""
         if (document := self._form.document()) is not None:
-            return self.convert_document(document)
+            return at_once(self._convert_document(document))
         self._take(self._form.close())
         self._work_all(self._splitter.close())
         return self.conclude() if self.reply.settled else self._break_off(EARLY)
@@ -110,6 +114,7 @@ class BridgePipeline:
         """What was held, and the end; the `error` of a turn that is not whole: what was held may
         have brought another choice, which has not ended."""
         self.reply.end_body()
+        self._finish_large()
         end()
         frames = self.reply.close()
         if self.reply.writer.ended:
@@ -129,41 +134,66 @@ class BridgePipeline:
         self._work()
 
     def _work(self) -> None:
-        """Read frames: a large one alone, and none after a large event has been written."""
-        events, self.waits, read = self._events, False, False
+        """Read frames, some hundreds at most: a large one alone, and none after a large event has
+        been written."""
+        events, self.waits, read = self._events, False, 0
+        if self._steps is not None:
+            self._step(self._steps)
+            return
         while self._unread:
-            large = len(self._unread[0].raw) > LARGE
-            if large and read:
+            first = self._unread[0]
+            large = len(first.raw) > LARGE or isinstance(first, Document)
+            if (large and read) or read >= _AT_ONCE:
                 self.waits = True
                 return
-            frame, read = self._unread.popleft(), True
+            frame, read = self._unread.popleft(), read + 1
             if len(frame.raw) < _DONE and b"[DONE]" in frame.raw and frame.is_done:
                 self.reply.end_body()
+            if large:
+                self._step(self._stage.steps(frame))
+                return
             self._stage.feed(frame)
-            if large or (events.frames and len(events.frames[-1].raw) > LARGE):
+            if events.frames and len(events.frames[-1].raw) > LARGE:
                 self.waits = bool(self._unread)
                 return
 
+    def _step(self, steps: Steps[list[Frame]]) -> None:
+        """A step of the reading of a large frame."""
+        self._steps, self.waits = steps, True
+        try:
+            next(steps)
+        except StopIteration:
+            self._steps, self.waits = None, bool(self._unread)
+
+    def _finish_large(self) -> None:
+        while self._steps is not None:
+            self._step(self._steps)
+
     def _work_all(self, frames: Iterable[Frame] = ()) -> None:
         """Read what waits, and these."""
+        at_once(self._work_in_steps(frames))
+
+    def _work_in_steps(self, frames: Iterable[Frame]) -> Steps[None]:
         for frame in frames:
             self._unread.append(frame)
             self._work()
+            yield
         while self.waits:
             self._work()
+            yield
 
     # A reply that came whole
 
-    def convert(self, body: bytes) -> list[Frame]:
+    def convert(self, body: bytes) -> Steps[list[Frame]]:
         """The whole reply: a ``chat.completion``, or, from an upstream that always streams, an
-        event stream; any other body fails the turn."""
+        event stream; any other body fails the turn.  Other flows may run where it yields."""
         frames = self.reply.open()
         if not is_event_stream(body):
-            return frames + self.convert_document(body)
-        self._work_all(split(body))
+            return frames + (yield from self._convert_document(body))
+        yield from self._work_in_steps(split(body))
         return frames + self.conclude()
 
-    def convert_document(self, body: bytes) -> list[Frame]:
+    def _convert_document(self, body: bytes) -> Steps[list[Frame]]:
         """A body that is no event stream, once the reply is open: each of its choices is one chunk,
         which repair may replace by several."""
         document = Document(body)
@@ -173,7 +203,8 @@ class BridgePipeline:
             frames = [document]
         except NotJson:
             return self.fail("The upstream's answer is not JSON.")
-        self._work_all([*frames, DONE])
+        yield
+        yield from self._work_in_steps([*frames, DONE])
         return self._events.drain()
 
 
@@ -220,9 +251,9 @@ def answer(
     stream: bool,
     retry_after: str = "",
     repair: Repair | None = None,
-) -> Answer:
+) -> Steps[Answer]:
     """Convert the upstream's `body`, which came with `status` and the header `retry_after`, for a
-    client that asked for a `stream` or did not."""
+    client that asked for a `stream` or did not.  Other flows may run where it yields."""
     errors = reply.writer.errors
     if not 200 <= status < 300:
         # To follow a redirect, a client would send there what it sent here.
@@ -232,7 +263,8 @@ def answer(
     if stream and not body.strip():
         return failed(errors, EARLY)
     reply.writer.events.wanted = stream
-    frames = BridgePipeline(reply, repair).convert(body)
+    frames = yield from BridgePipeline(reply, repair).convert(body)
+    yield
     if not reply.writer.ended:
         return failed(errors, EARLY)
     if stream:

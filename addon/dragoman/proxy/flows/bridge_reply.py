@@ -36,6 +36,7 @@ from ..http_headers import (
     set_stream_framing,
 )
 from ..observe.monitor import FlowMonitor, name_of
+from ..run_slices import ClientLeft, in_slices
 from ..stored.async_store import AsyncStore
 from .bridge_request import SENT_AGAIN
 from .client_api import BridgedTurn
@@ -141,7 +142,7 @@ class BridgeReplies:
         try:
             body = body_of(response)
             record.reply.add_received(body)
-            made = answer(
+            steps = answer(
                 reply,
                 body,
                 status=response.status_code,
@@ -149,10 +150,13 @@ class BridgeReplies:
                 retry_after=response.headers.get("retry-after", ""),
                 repair=bridged.repair_stage(),
             )
+            made = await in_slices(steps, flow)
             if bridged.keeping is not None and (prior := len(bridged.keeping.prior)):
                 record.read = turn_reader()
                 record.read.documents(body, made.body)
                 record.read.ended(_without(reply.response, prior))
+        except ClientLeft:
+            return
         except DecodingError as error:
             logger.error("%s: the upstream's body is unusable: %s", name_of(flow), error)
             made = failed(bridged.errors, f"The upstream's body is unusable: {error}.")

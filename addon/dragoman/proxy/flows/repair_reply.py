@@ -14,12 +14,12 @@ from dataclasses import dataclass, replace
 
 from mitmproxy import http
 
-from ...bridge.apis import Tools, declared, repair_whole, stage_for, tools_of, turn_reader
+from ...bridge.apis import Tools, declared, repair_in_steps, stage_for, tools_of, turn_reader
 from ...bridge.cure.tool_names import ToolNames
 from ...inspect.outcome import UNREAD
 from ...messages.repair import OVERFLOW_REWORDED
 from ...repair.declared_tools import DeclaredTools
-from ...repair.stage import RepairStage
+from ...repair.stage import RepairStage, at_once
 from ...reply.repair_pipeline import RepairPipeline
 from ...wire.chat_end import EARLY, TAIL, broken_off, has_ended
 from ...wire.context_overflow import reworded_body
@@ -45,6 +45,7 @@ from ..observe.monitor import FlowMonitor, name_of
 from ..observe.recorder import FlowRecorder, recorder_of
 from ..options import Settings
 from ..routes import is_of_anthropic, route_of
+from ..run_slices import ClientLeft, in_slices
 from .cure_flow import CureFlow, SentRequest
 from .live_stream import LiveStream, ReplyContext, WatchedStream
 
@@ -236,8 +237,11 @@ class RepairReplies:
                 record.reply.add_received(body)
                 flow.response = unreachable(EARLY)
                 return
-            repaired = repair_whole(body, tools, repair_options, evidence, new_second())
+            steps = repair_in_steps(body, tools, repair_options, evidence, new_second())
+            repaired = await in_slices(steps, flow)
             repaired = repaired if names is None else names.restored(repaired)
+        except ClientLeft:
+            return
         except DecodingError as error:
             logger.warning("%s: not repaired: the body cannot be read: %s", name_of(flow), error)
         except Exception:
@@ -381,7 +385,7 @@ class RepairStream(LiveStream):
     def _repaired(self, document: bytes) -> bytes:
         """A reply that is no event stream; as it came after a fault."""
         try:
-            repaired = self._repair.document(document)
+            repaired = at_once(self._repair.document(document))
             self._read.documents(document, repaired)
             sent = self._named(repaired)
         except Exception:
