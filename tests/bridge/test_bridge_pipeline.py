@@ -13,10 +13,10 @@ from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.repair_options import RepairOptions
 from dragoman.repair.stage import at_once
-from dragoman.reply.repair import MAX_REMEMBERED
 from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.responses.dialects import OPENAI
 from dragoman.wire.chat_end import EARLY
+from dragoman.wire.reply_bounds import MAX_REMEMBERED
 from dragoman.wire.sse import LARGE, Frame
 from fixtures.regenerate import NOW, chat_fixtures, request
 from tests.repair.formats.turns import DECLARED

@@ -82,7 +82,7 @@ def new() -> ReplyConverter:
 def test_whatever_comes_without_end_ends_the_turn(
     what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "MAX_SIZE", BOUND)
+    monkeypatch.setattr(module, "MAX_REPLY", BOUND)
     reply = new()
     for value in BEGINS.get(what, []):
         feed(reply, encode(dumps(value)))

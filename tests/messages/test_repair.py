@@ -16,8 +16,8 @@ from dragoman.bridge.apis import stage_for, tools_of
 from dragoman.messages.names import PING
 from dragoman.notes import Evidence
 from dragoman.repair.repair_options import RepairOptions
-from dragoman.reply.repair import MAX_HELD
 from dragoman.reply.repair_pipeline import RepairPipeline
+from dragoman.wire.reply_bounds import MAX_HELD
 from dragoman.wire.sse import Frame, split
 from tests.bridge.messages_streams import (
     BASH,

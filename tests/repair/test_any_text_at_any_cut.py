@@ -14,8 +14,8 @@ from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.formats.kimi_k2 import MARKERS
 from dragoman.repair.repair_options import RepairOptions
-from dragoman.reply.repair import MAX_AFTER_OPEN
 from dragoman.wire.json_codec import dumps, loads
+from dragoman.wire.reply_bounds import MAX_AFTER_OPEN
 from dragoman.wire.sse import FrameSplitter
 from tests.repair.streams import NOW, Read, chunk, read, repair, sse
 from tests.repair.turns import REQUEST, cut

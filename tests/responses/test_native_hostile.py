@@ -14,10 +14,10 @@ import pytest
 from dragoman.bridge.apis import stage_for, tools_of, turn_reader
 from dragoman.notes import Evidence
 from dragoman.repair.repair_options import RepairOptions
-from dragoman.reply.repair import MAX_HELD_BYTES, MAX_UNREAD
 from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.responses.host_reader import HostReader
 from dragoman.wire.chat_end import is_half
+from dragoman.wire.reply_bounds import MAX_HELD_BYTES, MAX_UNREAD
 from dragoman.wire.sse import Frame, encode_chunk
 from tests.bridge import messages_streams
 from tests.bridge.hosts import HOSTS, OPENAI

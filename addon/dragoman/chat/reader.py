@@ -31,6 +31,7 @@ from ..reply.words import (
 from ..wire.chat_calls import Call, CallAssembler, CallDelta, elements, read_delta
 from ..wire.errors import error_object, read_error
 from ..wire.json_codec import Json, array, string
+from ..wire.reply_bounds import MAX_CHOICES
 from ..wire.sse import BLANK_LINE_ENDS, Frame
 from . import delta as chat_delta
 from .delta import SOURCES, ChoiceDelta, choice_index, content_parts, lone_text
@@ -39,8 +40,6 @@ from .texts import ADDED_REASONING, CONTENT, DETAILS, passages
 
 MAX_MISSES = 16
 """Frames in a row that are not like the one before; after so many, none of the stream is."""
-MAX_CHOICES = 128
-"""Choices of one reply that are read."""
 MAX_INDEX = 2**31
 """An index of a call beyond this is not valid."""
 LEGACY = "function_call"

@@ -19,6 +19,7 @@ from ..notes import ReplyFacts, printable
 from ..wire.chat_calls import CallDelta
 from ..wire.errors import ErrorObject, read_error, unlisted
 from ..wire.json_codec import Json, string
+from ..wire.reply_bounds import MAX_REPLY
 from ..wire.sse import Document, Frame, is_event_stream, split
 from ..wire.usage import Counts, counts, merged
 from .words import (
@@ -40,8 +41,6 @@ from .words import (
 
 MAX_TEXT = 4 * 1024 * 1024
 """Characters of a choice's calls, and of thoughts that are kept; of one with more nothing is."""
-MAX_WHOLE = 24 * 1024 * 1024
-"""Bytes of a body that is not streamed, to be parsed."""
 MAX_FRAMES = 30_000
 """Frames at the start of a body that are read, in a tenth of a second."""
 TAIL = 48 * 1024
@@ -309,7 +308,7 @@ class ReplyReader:
 
     def document(self, body: bytes) -> None:
         """A body that is no event stream."""
-        if len(body) <= MAX_WHOLE:
+        if len(body) <= MAX_REPLY:
             self._document(Document(body), len(body))
 
     def reply(self, value: Json) -> None:

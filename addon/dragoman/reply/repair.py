@@ -23,6 +23,7 @@ from ..repair.repair_options import RepairOptions
 from ..repair.scan_state import ReplyCounts
 from ..repair.scanner import Scanner
 from ..repair.stage import RepairStage, Steps
+from ..wire.reply_bounds import MAX_AFTER_OPEN, MAX_HELD, MAX_HELD_BYTES, MAX_REMEMBERED, MAX_UNREAD
 from ..wire.sse import HEARTBEAT, Frame
 from .channel import Channel, join_pieces
 from .facts import TurnReader
@@ -43,21 +44,8 @@ from .words import (
     Writer,
 )
 
-MAX_HELD = 16 * 1024
-MAX_HELD_BYTES = 64 * 1024 * 1024
-"""Frames, and their bytes, that may wait in all: four characters to a frame of what may be a call
-(`call_reader.CANDIDATE_LIMIT`).  More is no LLM's reply, and is not repaired any further."""
-MAX_AFTER_OPEN = 256
-"""Frames that wait for an open one of another choice."""
-MAX_REMEMBERED = 3_000
-"""Calls, ids and indexes of one reply that are known, those of 1,000 calls."""
-MAX_UNREAD = 2 * 1024
-"""Frames that wait unread: they are all read at once, so many items with a text each in 100 ms."""
 PIECE = 8 * 1024
 """Characters of a long text after which other flows may run."""
-MAX_FOLLOWED = MAX_HELD_BYTES
-"""Bytes of a reply that are kept for its end, where that repeats all of it; of a delta only its
-text counts."""
 
 
 class Repair(RepairStage):
@@ -92,8 +80,8 @@ class Repair(RepairStage):
         self._size = 0
         """Bytes of the queue."""
         self._followed = 0
-        """See `MAX_FOLLOWED`; a chat reply is not kept."""
-        self._most_followed = math.inf if reader.one_channel else MAX_FOLLOWED
+        """Bytes that are kept for its end; a chat reply is not kept."""
+        self._most_followed = math.inf if reader.one_channel else MAX_HELD_BYTES
         self._lets_go = reader.one_channel
         """Whether the frames of a call that is held leave, empty, before it is known to be one:
         otherwise they leave as they came if it is text."""

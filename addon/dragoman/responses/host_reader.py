@@ -18,6 +18,7 @@ from io import StringIO
 from typing import Any, NamedTuple
 
 from ..wire.json_codec import Json, NotJson, array, dumps, loads, string
+from ..wire.reply_bounds import MAX_OUTPUT
 from . import names as responses
 from .names import DELTAS, DONES, TERMINALS
 from .output_items import REASONING, REFUSAL, SUMMARY, TEXT, StreamedPart
@@ -38,9 +39,6 @@ HOLDERS = ("summary", "content")
 """The lists of an item that hold texts."""
 TEXT_ITEMS = ("message", "reasoning")
 ANNOTATION = "response.output_text.annotation.added"
-
-MAX_ITEMS = 2**14
-"""An output index beyond this is not valid; so many calls take some 30 MB."""
 
 
 class Place(NamedTuple):
@@ -184,7 +182,7 @@ class HostReader:
         """The output index of the item that an event is about; a new item has the next."""
         item, kind, index = event.get("item"), event["type"], event.get("output_index")
         if index is not None:
-            return index if type(index) is int and 0 <= index < MAX_ITEMS else None
+            return index if type(index) is int and 0 <= index < MAX_OUTPUT else None
         if isinstance(item, dict):
             item_id = _id_of(item)
         elif "item_id" in event or "part" in event or kind in DELTAS or kind in DONES:
@@ -196,7 +194,7 @@ class HostReader:
         latest = self.items.get(self.next_index - 1)
         if not item_id and kind != "response.output_item.added" and latest and not latest.done:
             return self.next_index - 1  # some hosts send neither
-        return self.next_index if self.next_index < MAX_ITEMS else None
+        return self.next_index if self.next_index < MAX_OUTPUT else None
 
     def _where(self, event: Json) -> Where | None:
         """The text that an event continues or ends; None for any other event."""
@@ -389,7 +387,7 @@ class HostReader:
             for entry, known in zip(entries, self._matching(entries), strict=True):
                 index = self.next_index if known is None else known
                 done = index in self.items and self.items[index].done
-                if not isinstance(entry, dict) or done or index >= MAX_ITEMS:
+                if not isinstance(entry, dict) or done or index >= MAX_OUTPUT:
                     continue
                 is_cut = entry.get("status") == "incomplete"
                 if is_cut and entry.get("type") not in TEXT_ITEMS:  # clients run what is done

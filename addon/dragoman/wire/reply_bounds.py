@@ -1,8 +1,8 @@
-"""What an event of a reply, or a reply that comes whole, may hold.
+"""The bounds of a reply: its bytes, its JSON values, and what may wait of it.
 
-Other streams wait while plain code reads, converts and writes it: some 45 µs for each call, and up
-to 1 µs for each other JSON value.  The bridge fails a turn beyond a bound; repair passes it on
-unread.
+Other streams wait while plain code reads, converts and writes a whole reply, or one event: some
+45 µs for each call, and up to 1 µs for each other JSON value.  The bridge fails a turn beyond a
+bound; repair passes it on unread, or gives up.  What one format may hold is with its reader.
 """
 
 from __future__ import annotations
@@ -22,11 +22,31 @@ from .json_codec import (
 )
 
 MAX_REPLY = 8 * 1024 * 1024
-"""Bytes of a reply that is read as a whole, at once: that takes some 100 ms.  No model writes half
-as much."""
+"""Bytes of a reply that is read as a whole: no model writes half as much.  Of a bridged stream,
+characters, and the bytes that log probabilities and annotations take, sent or waiting: its end
+repeats them three times."""
+MAX_EMPTY = 1024 * 1024
+"""Bytes without any text or call, after which a bridged turn fails: a comment every second fills
+them in ten hours, and frames without content cost more than others for their size."""
 MAX_EVENT = 32 * 1024 * 1024
 """Bytes of one event that are held; a larger one is passed on in pieces as it arrives, each marked
 ``whole=False``."""
+MAX_HELD = 16 * 1024
+MAX_HELD_BYTES = 64 * 1024 * 1024
+"""Frames, and their bytes, that may wait in all: four characters to a frame of what may be a call
+(`call_reader.CANDIDATE_LIMIT`).  More is no LLM's reply, and is not repaired any further.  Of a
+reply whose end repeats all of it, as many bytes are kept for that; of a delta only its text
+counts."""
+MAX_UNREAD = 2 * 1024
+"""Frames that wait unread: they are all read at once, so many items with a text each in 100 ms."""
+MAX_AFTER_OPEN = 256
+"""Frames that wait for an open one of another choice."""
+MAX_CHOICES = 128
+"""Choices of one reply that are read."""
+MAX_REMEMBERED = 3_000
+"""Calls, ids and indexes of one chat reply that are known, those of 1,000 calls."""
+MAX_OUTPUT = 2**14
+"""An output index of the Responses API beyond this is not valid; so many calls take some 30 MB."""
 MAX_VALUES = 200_000
 """JSON values: the log probabilities of 20,000 tokens."""
 MAX_PARTS = 1_000

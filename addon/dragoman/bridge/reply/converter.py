@@ -29,7 +29,7 @@ from ...wire.chat_end import EARLY
 from ...wire.errors import ErrorForm, ErrorObject, failure, known_error
 from ...wire.finish_reasons import TurnEnd
 from ...wire.json_codec import Json, NotJson
-from ...wire.reply_bounds import TooMany
+from ...wire.reply_bounds import MAX_EMPTY, MAX_REPLY, TooMany
 from ...wire.sse import Frame
 from ...wire.usage import Counts, counts, merged
 from ..request.validation import label
@@ -37,13 +37,6 @@ from .choices import Choices
 from .one_turn import OneTurn
 
 _NOTHING = "The upstream's answer ended without any part of a turn."
-
-MAX_SIZE = 8 * 1024 * 1024
-"""Characters of a reply, and bytes that log probabilities and annotations take, sent or waiting:
-twice a million tokens.  The end of a reply repeats them three times, in less than 100 ms."""
-MAX_EMPTY = 1024 * 1024
-"""Bytes without any text or call, after which the turn fails: a comment every second fills them in
-ten hours, and frames without content cost more than others for their size."""
 
 
 class ReplyWriter(Protocol):
@@ -201,7 +194,7 @@ class ReplyConverter:
             return
         if self._empty > MAX_EMPTY and frame.whole:
             self._fail(failure("server_error", "The upstream sends nothing."))
-        elif size + self._turn.entries > MAX_SIZE:
+        elif size + self._turn.entries > MAX_REPLY:
             self._fail(failure("server_error", "The reply is longer than can be kept."))
 
     def drain(self) -> list[Frame]:

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from ...reply.facts import MAX_FRAMES, TAIL
 from ...wire.sse import Frame, FrameSplitter
 
-MAX_FRAMES = 30_000
 MAX_BYTES = 12 * 1024 * 1024
-_TAIL = 48 * 1024
-"""Bytes at the end of a longer body that are read."""
 _SLICE = 256 * 1024
 _GAP = re.compile(rb"\n\n: \d+ bytes were not kept, see dragoman_keep\n\n")
 
@@ -78,7 +76,7 @@ def head_and_tail(body: bytes, limit: int = MAX_FRAMES, max_bytes: int = MAX_BYT
     reached = head[-1].end if head else 0
     if reached >= len(body):
         return Frames(head, [])
-    start = body.find(b"\n\n", max(reached - 2, len(body) - _TAIL)) + 2
+    start = body.find(b"\n\n", max(reached - 2, len(body) - TAIL)) + 2
     if start < 2:
         return Frames(head, [], 1, len(body) - reached)
     between = body.count(b"\n\n", reached, start)

@@ -12,7 +12,6 @@ from io import StringIO
 from typing import Any, cast
 
 from ...bridge.apis import SHOWN, reader_for
-from ...reply.facts import MAX_WHOLE
 from ...reply.words import (
     Arguments,
     CallBegin,
@@ -28,6 +27,7 @@ from ...reply.words import (
 )
 from ...wire.errors import ErrorObject, read_error, unlisted
 from ...wire.json_codec import string
+from ...wire.reply_bounds import MAX_REPLY
 from ...wire.sse import Document, Frame, is_event_stream
 from ...wire.usage import Counts, counts, merged
 from .frames import NumberedFrame, head_and_tail
@@ -37,7 +37,7 @@ from .values import ParsedCall, ParsedChoice, ParsedReply, Prose, ProseKind
 def parse_reply(body: bytes) -> ParsedReply:
     reading = _Reading()
     if not is_event_stream(body):
-        if len(body) <= MAX_WHOLE:
+        if len(body) <= MAX_REPLY:
             reading.frame(Document(body))
         return reading.parsed("reply", unread=0)
     looked = head_and_tail(body)

@@ -20,13 +20,12 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
 from ...inspect.host_check import Answer, Question, advice, as_json, judged, questions
+from ...wire.reply_bounds import MAX_REPLY
 
 KEY = "DRAGOMAN_KEY"
 """The variable of the environment that holds the key, if no other is named."""
 TIMEOUT = 60.0
 """Seconds for an answer, to its end."""
-MAX_ANSWER = 8 * 1024 * 1024
-"""Bytes of an answer that are read."""
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -82,7 +81,7 @@ def _read(response: http.client.HTTPResponse | HTTPError, deadline: float) -> by
     :raises TimeoutError: if that is nothing
     """
     body = bytearray()
-    while len(body) < MAX_ANSWER and time.monotonic() < deadline:
+    while len(body) < MAX_REPLY and time.monotonic() < deadline:
         try:
             piece = response.read1(65536) if hasattr(response, "read1") else response.read()
         except TimeoutError:

@@ -33,6 +33,7 @@ from ...stored.store import Limits, Store, StoreError, StoreFull
 from ...stored.stored_response import OtherVersion, StoredResponse, Unreadable
 from ...wire.errors import Refused
 from ...wire.json_codec import Json
+from ...wire.request_bounds import MAX_BODY
 from ..observe.monitor import host_of
 from ..response_owner import is_anonymous
 from .open_store import open_store, place_of
@@ -41,8 +42,6 @@ from .store_thread import StoreThread
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-MAX_CHAIN = 32 * 1024 * 1024
-"""Bytes of the responses that one conversation is put together from: as many as of a request."""
 AT_ONCE = 8
 TURNS_AT_ONCE = 100
 AT_START, AT_RUN_TIME = 5.0, 0.2
@@ -135,8 +134,8 @@ class AsyncStore:
                 if kept is None:
                     raise previous_not_found(name)
                 size += kept.size
-                if size > MAX_CHAIN:
-                    raise too_long(MAX_CHAIN)
+                if size > MAX_BODY:
+                    raise too_long(MAX_BODY)
                 yield kept
                 await asyncio.sleep(0)
 
