@@ -18,7 +18,7 @@ from ..wire.chat_end import EARLY, TAIL, has_ended, is_done, is_half, turn_ended
 from ..wire.sse import BLANK_LINE_ENDS, DONE, HEARTBEAT, LARGE, Frame, FrameSplitter, joined
 from .facts import TurnReader
 
-_STEP = 16 * 1024
+_STEP = 8 * 1024
 """Bytes of a whole stream after which other flows may run."""
 
 
