@@ -28,7 +28,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 ADDON = ROOT / "addon" / "dragoman"
-ROOMS = ("wire", "repair", "bridge", "stored", "inspect")
+ROOMS = ("wire", "repair", "reply", "chat", "responses", "messages", "bridge", "stored", "inspect")
 LONGEST = 900
 """Seconds for the tests of a room; a mutant with which they take longer is noticed."""
 _OTHER: dict[type[ast.cmpop], type[ast.cmpop]] = {
