@@ -27,6 +27,7 @@ TOOLS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "edit": ({"path": STRING, "old": STRING, "new": STRING}, ["path", "old", "new"]),
     "search": ({"query": STRING, "kinds": {"type": "array", "items": STRING}}, ["query"]),
     "weather": ({"city": STRING, "days": INTEGER}, []),
+    "create": ({"path": STRING, "type": STRING}, ["path"]),
     "finish": ({}, []),
 }
 REQUEST: dict[str, Any] = {
@@ -78,6 +79,14 @@ SHAPES = {
         '<run>[{"type": "function", "function": {"name": "bash", "arguments": '
         f"{json.dumps(LS)}}}}}]</run>",
         BASH,
+    ),
+    "a note that is an argument": (
+        '<run>{"tool": "create", "type": "file", "path": "a"}</run>',
+        '[create {"type":"file","path":"a"}]',
+    ),
+    "an argument like a note": (
+        '<run>{"type": "call", "name": "create", "input": {"type": "a", "path": "b"}}</run>',
+        '[create {"type":"a","path":"b"}]',
     ),
     "JSON in an attribute": (f"<calls><call name='bash' args='{LS}'/></calls>", BASH),
     "an opener of another format": (
@@ -157,6 +166,23 @@ TEXTS = {
     "a server": '<servers>\n<server name="bash" command="ls"/>\n</servers>',
     "a result": f'<tool_result tool="bash">{LS}</tool_result>',
     "a transcript": f"<|user|>\nbash\n<|assistant|>{LS}",
+    "a result in one word": '<ToolResult tool="bash"><command>ls</command></ToolResult>',
+    "a result by its type": f'<block type="tool_result"><name>bash</name>{LS}</block>',
+    "a result by a member": (
+        '<block>{"type": "tool_result", "name": "bash", "input": {"command": "ls"}}</block>'
+    ),
+    "a result in a member": '<block>{"toolResult": {"name": "bash", "command": "ls"}}</block>',
+    "a quotation": f"[quote=bash]{LS}[/quote]",
+    "a rule": '<permissions>\n<deny tool="bash" command="rm -rf /"/>\n</permissions>',
+    "a rule alone": '<deny tool="bash" command="rm -rf /"/>',
+    "what to avoid": f'<never>{{"name": "bash", "arguments": {LS}}}</never>',
+    "a component": '<Terminal shell="bash" command="npm install x"/>',
+    "a snippet": "<run><language>bash</language><command>ls</command></run>",
+    "a language in JSON": '<run>{"language": "bash", "command": "ls"}</run>',
+    "an id": '<entity id="search"><query>x</query></entity>',
+    "a key": "<map><key>search</key><query>x</query></map>",
+    "a key in an attribute": '<property name="search" query="x"/>',
+    "a route": '<Route name="read" path="/a"/>',
     "an example": "<example>\n<tool>bash</tool>\n<command>ls</command>\n</example>",
     "a log": "<log><tool>bash</tool><command>ls</command></log>",
     "a damaged call": (

@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 
 from ...wire.json_codec import MAX_NESTING, Json, nesting_exceeds
 from ..declared_tools import DeclaredTools
+from ..schema import properties
 from .bracketed_values import as_json
 from .marker_set import TAG_LIMIT
+from .markup_words import is_of_other, may_name
 from .value_types import read_json
 
 _WORD = r"[A-Za-z_▁][\w.▁-]{0,127}+(?::[\w.▁-]{1,127}+)*+"
@@ -192,16 +194,25 @@ def calls_in(value: object, tools: DeclaredTools) -> Iterator[tuple[str, Json]]:
     value = value[0] if isinstance(value, list) and len(value) == 1 else value
     if not isinstance(value, dict):
         return
+    kind = value.get("type")
+    of_other = isinstance(kind, str) and is_of_other(kind)
     members = {
         k: v for k, v in value.items() if k not in NOTES or (isinstance(v, str) and v in tools)
     }
     for key, each in members.items():
         inner = _loaded(each)
         if len(members) == 1 and isinstance(inner, dict):
-            yield from ((key, inner),) if key in tools else calls_in(inner, tools)
-        if isinstance(each, str) and each in tools:
+            if key in tools:
+                yield key, inner
+            elif not of_other and not is_of_other(key):
+                yield from calls_in(inner, tools)
+        if isinstance(each, str) and each in tools and may_name(key):
+            declared = properties(tools.schema_of(each))
+            if of_other and "type" not in declared:
+                continue
             others = {k: v for k, v in members.items() if k != key}
-            yield each, others
+            notes = {k: v for k, v in value.items() if k not in members and k in declared}
+            yield each, notes | others
             only = _loaded(next(iter(others.values()))) if len(others) == 1 else None
             if isinstance(only, dict):
                 yield each, only

@@ -34,6 +34,7 @@ from .markup_tokens import (
     tag_at,
     unwrapped,
 )
+from .markup_words import is_of_other, is_of_page, may_name
 from .protocol import LeakFormat, LeakParser
 from .value_types import json_string, property_of, type_of
 
@@ -42,24 +43,6 @@ _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|#\w{1,6});")
 _INNER = re.compile(r"\s*+<(?:value|val|v|string|text)>")
 """A value between tags of its own has two readings."""
 _NOTE = re.compile(r"[\w.:-]{0,64}")
-_OF_PAGES = re.compile(
-    r"a|abbr|article|aside|b|blockquote|body|br|button|center|cite|code|dd|del|details|div|dl|dt|em"
-    r"|fieldset|figure|font|footer|form|h[1-6]|head|header|hr|html|i|iframe|img|ins|kbd|label|li|link"
-    r"|main|mark|meta|nav|ol|option|p|pre|q|s|samp|script|section|select|small|span|strike|strong"
-    r"|style|sub|sup|svg|table|tbody|td|template|textarea|th|thead|title|tr|tt|u|ul|var|video|xmp",
-    re.IGNORECASE,
-)
-"""Elements of HTML in which a page has text: no markup of a call."""
-_OF_OTHERS = re.compile(
-    r"assistants?|config(?:uration)?s?|definitions?|dependenc(?:y|ies)|doc(?:ument(?:ation)?)?s?"
-    r"|entr(?:y|ies)|errors?|examples?|history|human|items?|logs?|messages?|modules?|observations?"
-    r"|outputs?|packages?|projects?|records?|responses?|results?|returns?|rows?|samples?|schemas?"
-    r"|servers?|services?|settings?|system|tests?|tools|transcripts?|users?",
-    re.IGNORECASE,
-)
-"""Words for what is no call, but its result, or a list, a transcript or a file with calls in it."""
-
-
 _MAX_TOKENS = 400
 """Tags, names and values of one call."""
 
@@ -157,13 +140,17 @@ class MarkupReader:
         declared = properties(self._schema)
         known = declared if self.name else self._tools
         meant = [each for each in tag.words if each in known]
-        pairs = [pair for pair in tag.attributes if pair[1] in known]
+        pairs = [
+            pair for pair in tag.attributes if pair[1] in known and (self.name or may_name(pair[0]))
+        ]
         again = self.name and any(each in self._tools for each in tag.words)
         if again or len(meant) + len(pairs) > 1 or (meant and self._key):
             raise NoCallError
         found = meant[0] if meant else pairs[0][1] if pairs else ""
         others = [each for each in tag.words[:2] if each != found]
-        if any(_OF_PAGES.fullmatch(each) or _is_of_other(each) for each in others):
+        if any(is_of_page(each) or is_of_other(each) for each in others):
+            raise NoCallError
+        if found and not self.name and not all(map(may_name, others)):
             raise NoCallError
         meaning = "KEY" if self.name else "NAME"
         attributes = [pair for pair in tag.attributes if pair not in pairs]
@@ -180,7 +167,7 @@ class MarkupReader:
             elif key is not None and name == "value":
                 self._set(key, self._typed(key, value))
                 key = None
-            elif name not in NOTES or not _NOTE.fullmatch(value):
+            elif not _is_note(name, value):
                 raise NoCallError
         self._show(tag, found, meaning)
         self._loose |= "|" in tag.opens or "｜" in tag.opens
@@ -254,6 +241,8 @@ class MarkupReader:
             ):
                 raise MoreError
         if not self.name and word in self._tools:
+            if self._open and not may_name(self._open[-1].words[0]):
+                raise NoCallError
             self._begin(word)
             self._shape.append("NAME")
         elif self.name and word in declared:
@@ -342,8 +331,10 @@ class MarkupReader:
         return f"{{{', '.join(dict.fromkeys(members))}}}"
 
 
-def _is_of_other(head: str) -> bool:
-    return any(map(_OF_OTHERS.fullmatch, re.findall("[A-Za-z]+", head)))
+def _is_note(name: str, value: str) -> bool:
+    """Whether this attribute says of a call its number or its kind, and of none something else."""
+    said = name in NOTES and _NOTE.fullmatch(value) is not None
+    return said and not (name == "type" and is_of_other(value))
 
 
 def _object(values: dict[str, str]) -> str:
