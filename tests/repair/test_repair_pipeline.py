@@ -64,6 +64,15 @@ def test_after_a_large_event_the_next_one_waits_for_the_next_call_and_nothing_is
     assert not fallen.waits
 
 
+def test_an_event_without_its_blank_line_ends_a_stream_whose_last_ones_still_wait() -> None:
+    chunks = [chunk({"content": text}) for text in ("a", "b" * 2 * LARGE, "c")]
+    stream = sse([*chunks, chunk({}, "stop"), {"choices": [], "usage": {}}], done=False)[:-1]
+    pipeline = RepairPipeline(stage(LEAK), Evidence(), reports_end=True)
+    sent = pipeline.feed(stream)
+    assert pipeline.waits
+    assert sent + pipeline.close() == stream
+
+
 @pytest.mark.parametrize("blank", [b"\n\n\n", b"\n\n\n\n", b"\n\n\n\n\n"])
 def test_an_event_may_end_with_several_blank_lines(blank: bytes) -> None:
     stream = (LEAK / "upstream.sse").read_bytes().replace(b"\n\n", blank)

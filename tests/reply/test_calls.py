@@ -215,6 +215,14 @@ def test_a_marker_in_the_arguments_stays_and_is_recorded() -> None:
     assert evidence.lines() == ["left a call_begin in the arguments of a native call"]
 
 
+@pytest.mark.parametrize("size", [0, 9, 30, 1000])
+def test_a_tag_in_a_key_is_taken_out_however_much_its_delta_has_after_it(size: int) -> None:
+    pieces = "{", '"command</arg_key>": "' + "l" * size, '"}'
+    given = stream([[call(0, "", "bash", "x")], *([call(0, piece)] for piece in pieces)])
+    (out,) = read(repair(given, REQUEST)).calls
+    assert out["arguments"] == "".join(pieces).replace("</arg_key>", "")
+
+
 @pytest.mark.parametrize(
     ("arguments", "noted"),
     [

@@ -114,7 +114,8 @@ class Calls:
 
     def only_continues(self, part: Part, text: str) -> bool:
         """Whether more arguments of a native call, this text, leave as they come."""
-        if self._mends_keys and (part in self._halves or "<" in text[-_TAG_SIZE:]):
+        may_be_tag = _KEY_END in text or "<" in text[-_TAG_SIZE:]
+        if self._mends_keys and (part in self._halves or may_be_tag):
             return False
         rests = self._held is None and not (self._repeated.holds or part in self._has_all)
         return rests and part in self._native

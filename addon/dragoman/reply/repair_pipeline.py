@@ -103,7 +103,7 @@ class RepairPipeline:
     def close(self) -> bytes:
         """The upstream's body has ended."""
         if not self._verbatim:
-            self._take(self._form.close())
+            self._take(self._form.close(), at_end=True)
         self.document = self._form.document()
         if self.document is None:
             self._end()
