@@ -11,6 +11,7 @@ from dragoman.chat.repair import ChatRepair
 from dragoman.notes import MAX_KINDS, Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.repair_options import RepairOptions
+from dragoman.repair.stage import at_once
 from dragoman.reply import repair as queue
 from dragoman.wire.reply_bounds import MAX_HELD_BYTES
 from dragoman.wire.sse import Frame, split
@@ -70,6 +71,18 @@ def test_many_frames_that_wait_are_let_out(
     assert most_held - 500 < most <= most_held + 1
     out += stage.close()
     assert sorted(f.raw for f in out) == sorted(f.raw for f in frames)
+
+
+def test_a_text_that_is_read_in_steps_is_not_lost_where_repair_gives_up(
+    stage: ChatRepair, evidence: Evidence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue, "MAX_HELD", 10)
+    leak, long = f'{CB}bash:0{AB}{{"command": "ls"}}{CE}', "x" * 3 * queue.PIECE
+    held = [frame({"content": "<"}, index) for index in range(10)]
+    sent = [out for each in (frame({"content": leak}), *held) for out in stage.feed(each)]
+    sent += at_once(stage.steps(frame({"content": long}))) + stage.close()
+    assert "gave up repair too much to hold back" in evidence.lines()
+    assert long in b"".join(out.raw for out in sent).decode()
 
 
 def test_undecided_choices_cost_little(stage: ChatRepair) -> None:

@@ -139,6 +139,8 @@ class Repair(RepairStage):
                 facts.words(facts.upstream, said, reader, words)
             said.slots = [Slot(said, word) for word in words]
         self._take(said)
+        if self._unfinished is not None:
+            return []  # what leaves is known at the end of the steps
         return self._too_much() or self._release()
 
     def steps(self, frame: Frame) -> Steps[list[Frame]]:
