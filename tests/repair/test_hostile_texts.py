@@ -126,6 +126,13 @@ def test_a_text_that_is_nearly_a_call_is_text_after_little_work(what: str) -> No
     assert _python_calls([text[:9], text[9:]], model) < 10_000
 
 
+@pytest.mark.parametrize("piece", ['\n<use>{"a":', '\n<a>[{"', "\n<a>[[1],"])
+def test_what_follows_lines_of_markup_is_not_read_for_each_of_them(piece: str) -> None:
+    text = piece * (60_000 // len(piece))
+    assert read(_repaired([text], "my-model")).content == text
+    assert _python_calls([text], "my-model") < 500_000, "two of some characters"
+
+
 @pytest.mark.parametrize("joined", [False, True], ids=["in deltas", "in one event"])
 def test_after_many_markers_in_vain_those_of_the_format_are_text_on_record(joined: bool) -> None:
     opener, evidence = "<|tool_call_begin|>z! ", Evidence()

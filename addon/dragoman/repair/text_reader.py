@@ -52,6 +52,9 @@ misspelt, or a token that ends a turn."""
 _REST_SO_FAR = re.compile(rf"\s*+<(?:/{_AROUND}|[｜|]{_AROUND})?+\Z")
 MAX_LINES = 512
 """Lines of one text that begin with markup; after so many, none is asked whether it is a call."""
+MAX_AHEAD = 4 * CANDIDATE_LIMIT
+"""Characters that show that the markup before them is no call, and are read again; after so many,
+no line is asked."""
 MAX_QUOTED = 4 * CANDIDATE_LIMIT
 """Characters of candidates in code that turned out to be text; after so many, markers in
 code are text at once, as each of them is read twice."""
@@ -99,6 +102,8 @@ class TextReader:
         """How many characters are text at least, if it is no call."""
         self._lines = 0
         """See `MAX_LINES`."""
+        self._ahead = 0
+        """See `MAX_AHEAD`."""
         self.in_no_format = True
         """Whether it may be: nothing of a call came before it."""
 
@@ -247,7 +252,8 @@ class TextReader:
                 self.markup = MarkupReader(self._tools)
             unfinished = 0 if self.ended else state.formats.unfinished(self.buffer)
             size = len(self.buffer) - unfinished
-            if self.markup.read(self.buffer[:size]) and size <= CANDIDATE_LIMIT:
+            may_be = self.markup.read(self.buffer[: min(size, CANDIDATE_LIMIT + 1)])
+            if may_be and size <= CANDIDATE_LIMIT:
                 if not self.ended:
                     self._searched = len(self.buffer) - after if is_marker else size
                     return True
@@ -287,7 +293,8 @@ class TextReader:
         """What has been read is text."""
         if markup.arguments is not None:
             self._state.add(LeftAsText("call in an unknown shape", Refusal.NOT_LAST))
-        self.in_no_format &= not markup.name
+        self._ahead += markup.looked - markup.at
+        self.in_no_format &= not markup.name and self._ahead <= MAX_AHEAD
         for each in self._markers:
             self._state.add(each)
         size = max(self._refused, markup.at)

@@ -63,6 +63,8 @@ class MarkupReader:
         self._tools = tools
         self.at = 0
         """Before this place all has been read."""
+        self.looked = 0
+        """Up to where it has been looked, to tell what is next."""
         self.name = ""
         self._schema: object = None
         self._values: dict[str, str] = {}
@@ -82,14 +84,17 @@ class MarkupReader:
 
     def read(self, text: str, *, ended: bool = False) -> bool:
         """Read more of what has come so far; False if it is no call, from the token `at` on."""
-        self._ended = ended
+        self._ended, self.looked = ended, self.at
         try:
             while self._step(text):
                 pass
         except MoreError:
+            self.looked = len(text)
             return not ended
         except NoCallError:
+            self.looked = max(self.looked, self.at)
             return False
+        self.looked = self.at
         return True
 
     @property
@@ -209,7 +214,7 @@ class MarkupReader:
         self.at = begin if loose else begin + len(end)
 
     def _take_json(self, text: str) -> None:
-        end = self._json.end_in(text, self.at)
+        self.looked = end = self._json.end_in(text, self.at)
         value = read_once(text[self.at : end])
         if self._key is not None:
             self._set(self._key, self._json_of(self._key, value))
