@@ -29,7 +29,7 @@ SENT = [len(b"\n\n".join(_EVENTS[:events])) + 2 for events in HOLDS]
 OF_ANY_FLOW = 16
 """What mitmweb is told at the beginning and the end of any flow, and at the pauses in a long one;
 a busy machine makes more of these."""
-MARKS = {"repair": ["⏳", "🔧"], "bridge": ["↔", "🛠"]}
+MARKS = {"repair": ["▶", "⚙"], "bridge": ["↔", "⚒"]}
 """From the moment of interception, and once a call was repaired."""
 
 

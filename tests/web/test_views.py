@@ -89,7 +89,7 @@ def test_a_flow_is_shown_in_each_of_its_views(finished: Mitmweb, look: Look, kin
 
 def test_a_clean_flow_is_shown_and_not_marked(finished: Mitmweb, look: Look) -> None:
     screen = look(finished)
-    expect(screen.marker(SENT["repair"])).to_have_text("🔧")
+    expect(screen.marker(SENT["repair"])).to_have_text("⚙")
     expect(screen.marker(SENT["clean"])).to_have_text("")
     screen.open(SENT["clean"])
     expect(screen.view).to_have_text(named("LLM stream"))
