@@ -103,6 +103,10 @@ SHAPES = {
         "<act tool=write><path>a</path><content>\n<b>\n  x\n</b>\n</content></act>",
         '[write {"path":"a","content":"<b>\\n  x\\n</b>"}]',
     ),
+    "indented": (
+        "<act tool=write><path> a </path><content>    x</content></act>",
+        '[write {"path":"a","content":"    x"}]',
+    ),
     "a list": (
         '<act tool="search"><query>x</query><kinds>["a"]</kinds></act>',
         '[search {"query":"x","kinds":["a"]}]',
@@ -172,6 +176,7 @@ TEXTS = {
         '<block>{"type": "tool_result", "name": "bash", "input": {"command": "ls"}}</block>'
     ),
     "a result in a member": '<block>{"toolResult": {"name": "bash", "command": "ls"}}</block>',
+    "a result by its token": f"<|from|>bash<|content|>{LS}",
     "a quotation": f"[quote=bash]{LS}[/quote]",
     "a rule": '<permissions>\n<deny tool="bash" command="rm -rf /"/>\n</permissions>',
     "a rule alone": '<deny tool="bash" command="rm -rf /"/>',

@@ -145,7 +145,8 @@ def unwrapped(text: str) -> str:
         return data[1]
     bare = text.strip()
     if "\n" not in bare:
-        return bare
+        indented = "\n" not in text and bare and (text[:2].isspace() or text[-2:].isspace())
+        return text if indented else bare
     return re.sub(r"\r?\n[ \t]*\Z", "", re.sub(r"\A[ \t]*\r?\n", "", text))
 
 

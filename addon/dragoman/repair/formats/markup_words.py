@@ -15,9 +15,9 @@ _OF_PAGES = re.compile(
 )
 """Elements of HTML in which a page has text."""
 _OF_RESULTS = (
-    r"assistants?|called|errors?|events?|executed|fail(?:ed|ure)s?|finished|history|human|logs?"
-    r"|messages?|observations?|outputs?|previous|quote[ds]?|responses?|results?|returns?|std(?:err|out)"
-    r"|system|traces?|transcripts?|users?|"
+    r"assistants?|called|errors?|events?|executed|fail(?:ed|ure)s?|finished|from|history|human|logs?"
+    r"|messages?|observations?|outputs?|previous|quote[ds]?|repl(?:y|ies)|responses?|results?"
+    r"|returns?|std(?:err|out)|system|traces?|transcripts?|users?|"
 )
 _OF_ADVICE = (
     r"allow(?:ed)?|alternatives?|avoid|bad|blocked|cancell?ed|den(?:y|ied)|disallow(?:ed)?|docs?"
