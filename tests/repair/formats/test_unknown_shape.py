@@ -28,6 +28,7 @@ TOOLS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "search": ({"query": STRING, "kinds": {"type": "array", "items": STRING}}, ["query"]),
     "weather": ({"city": STRING, "days": INTEGER}, []),
     "create": ({"path": STRING, "type": STRING}, ["path"]),
+    "user": ({"name": STRING}, ["name"]),
     "finish": ({}, []),
 }
 REQUEST: dict[str, Any] = {
@@ -72,6 +73,10 @@ SHAPES = {
     "a key in a token": ("<|do|>bash<|arg:command|>ls<|/arg|><|done|>", BASH),
     "a function": (f"<act>bash({LS})</act>", BASH),
     "Python": ('<act>bash(command="ls", timeout=5)</act>', BOTH),
+    "a word of files for the name": (
+        "<use tool=user><name>Ann</name></use>",
+        '[user {"name":"Ann"}]',
+    ),
     "a prefix": (f"<act>functions.bash {LS}</act>", BASH),
     "a member for the name": (f'<run>{{"bash": {LS}}}</run>', BASH),
     "members at the top": ('<run>{"tool": "bash", "command": "ls"}</run>', BASH),
@@ -177,6 +182,9 @@ TEXTS = {
     ),
     "a result in a member": '<block>{"toolResult": {"name": "bash", "command": "ls"}}</block>',
     "a result by its token": f"<|from|>bash<|content|>{LS}",
+    "an element of files": '<user name="Ann"/>',
+    "an element of files in one": "<user>\n  <name>Ann</name>\n</user>",
+    "a token of transcripts": '<|user|>{"name": "Ann"}',
     "a quotation": f"[quote=bash]{LS}[/quote]",
     "a rule": '<permissions>\n<deny tool="bash" command="rm -rf /"/>\n</permissions>',
     "a rule alone": '<deny tool="bash" command="rm -rf /"/>',

@@ -51,6 +51,12 @@ def is_of_other(name: str) -> bool:
     return any(map(_OF_OTHERS.fullmatch, _WORD.findall(name)))
 
 
+def is_of_either(name: str) -> bool:
+    """Whether pages, files or transcripts have elements of just this name, so that one is no call
+    even of a tool that is called the same."""
+    return is_of_page(name) or _OF_OTHERS.fullmatch(name) is not None
+
+
 def may_name(name: str) -> bool:
     """Whether what has this name may say which tool is called."""
     return not is_of_other(name) and not _NO_NAMES.fullmatch(name)

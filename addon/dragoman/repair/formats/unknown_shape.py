@@ -34,7 +34,7 @@ from .markup_tokens import (
     tag_at,
     unwrapped,
 )
-from .markup_words import is_of_other, is_of_page, may_name
+from .markup_words import is_of_either, is_of_other, is_of_page, may_name
 from .protocol import LeakFormat, LeakParser
 from .value_types import json_string, property_of, type_of
 
@@ -155,7 +155,8 @@ class MarkupReader:
         others = [each for each in tag.words[:2] if each != found]
         if any(is_of_page(each) or is_of_other(each) for each in others):
             raise NoCallError
-        if found and not self.name and not all(map(may_name, others)):
+        names_tool = found and not self.name
+        if names_tool and (is_of_either(tag.words[0]) or not all(map(may_name, others))):
             raise NoCallError
         meaning = "KEY" if self.name else "NAME"
         attributes = [pair for pair in tag.attributes if pair not in pairs]
