@@ -338,7 +338,7 @@ class MarkupReader:
 
 
 def _is_note(name: str, value: str) -> bool:
-    """Whether this attribute says of a call its number or its kind, and of none something else."""
+    """Whether this attribute says of a call its number, or its kind."""
     said = name in NOTES and _NOTE.fullmatch(value) is not None
     return said and not (name == "type" and is_of_other(value))
 
