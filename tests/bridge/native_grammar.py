@@ -1,4 +1,4 @@
-"""NumberedWriter a native Responses stream as strictly as clients do; hosts' own fields are theirs.
+"""Follows a native Responses stream as strictly as clients do; hosts' own fields are theirs.
 
 The rules are those of `grammar`, without what only the bridge promises: the fields of the
 snapshots, and that a host's last snapshot has the ids of its stream (vLLM's has others).

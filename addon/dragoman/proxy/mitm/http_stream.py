@@ -58,7 +58,8 @@ from .private import LAYERS, require
 require(LAYERS)
 
 LONG = 0.01
-"""Seconds of work on a piece of a reply after which other flows run."""
+"""Seconds of work on a reply after which other flows run: a pause after each step would have what
+comes meanwhile wait in mitmproxy, which has no bound for it."""
 LOOK_AGAIN = 5.0
 """Seconds after which a stream without heartbeats is looked at: mitmproxy's timers cannot be
 cancelled, so they are short. The one for an answer then serves for the first heartbeat, too, at the
@@ -279,11 +280,14 @@ class Stream(HttpStream):
             yield ReceiveHttp(_Delivered(self.stream_id, is_long))
 
     def _after_piece(self, live: LiveStream, *, is_long: bool) -> layer.CommandGenerator[None]:
-        if (is_long or live.waits) and not live.holds_end:
+        if is_long and not live.holds_end:
             yield DragomanPauseHook(self.flow)
+        began = time.monotonic()
         while live.waits:
             yield from self._send(live.go_on())
-            yield DragomanPauseHook(self.flow)
+            if time.monotonic() - began > LONG:
+                yield DragomanPauseHook(self.flow)
+                began = time.monotonic()
         yield from self._send_waiting(live)
         if live.broken:
             yield from self._end_upstream(live.broken)
