@@ -42,8 +42,8 @@ HELD = [
 FRAMES["more of a call that is held"] = ([*BEGUN, *HELD], "next ")
 ALLOWED = {
     "more text": (18, 31),
-    "a marker that begins a section": (59, 56),
-    "a marker that begins a call": (64, 61),
+    "a marker that begins a section": (61, 58),
+    "a marker that begins a call": (66, 63),
     "a header that starts a call": (75, 72),
     "more arguments": (25, 25),
     "the end of a call": (320, 340),

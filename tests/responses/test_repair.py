@@ -13,6 +13,7 @@ from dragoman.bridge.responses_tools import ResponsesTools
 from dragoman.notes import Evidence
 from dragoman.repair.repair_options import RepairOptions
 from dragoman.repair.scanner import Scanner
+from dragoman.repair.stage import at_once
 from dragoman.reply.channel import Channel
 from dragoman.reply.repair import Repair
 from dragoman.reply.repair_pipeline import RepairPipeline
@@ -366,7 +367,7 @@ def test_of_a_stream_that_breaks_off_nothing_leaves_that_was_held() -> None:
 def test_a_whole_response_keeps_the_annotations_of_the_text_before_a_call() -> None:
     response = OPENAI.events([("text", [f"Here.{SECTION}Done."])])[-1]["response"]
     response["output"][0]["content"][0]["annotations"] = [NOTE]
-    output = json.loads(stage().document(json.dumps(response).encode()))["output"]
+    output = json.loads(at_once(stage().document(json.dumps(response).encode())))["output"]
     assert shown(output) == [text("Here."), CALLED, text("Done.")]
     noted = [item["content"][0]["annotations"] for item in (output[0], output[2])]
     assert noted == [[NOTE], []]

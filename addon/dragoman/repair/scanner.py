@@ -21,6 +21,7 @@ text before its argument marker came.
 from __future__ import annotations
 
 from copy import copy
+from functools import partial
 
 from .call_reader import CANDIDATE_LIMIT, HELD_LIMIT, CallReader, Candidate, Outcome
 from .call_rule import Rules
@@ -57,8 +58,9 @@ class Scanner:
             formats = formats.without_alone()
         self._state = ScanState(formats, counts or ReplyCounts())
         self._calls = CallReader(tools, self._state)
-        self._tools = tools
-        self._text = TextReader(tools, rules, self._state, self._known_calls)
+        self._text = TextReader(
+            tools, rules, self._state, partial(_known_calls, tools, rules, self._state)
+        )
         self.cut = False
         """Whether the text has ended within a call, or in its header after the marker."""
 
@@ -291,13 +293,6 @@ class Scanner:
             text.quoted += size
         text.fresh = False
 
-    def _known_calls(self, text: str) -> list[Call]:
-        """The calls that are a text's in known formats."""
-        of_lines = self._state.formats.of_lines
-        formats = self._state.formats.without(of_lines) if of_lines else self._state.formats
-        scanner = Scanner(self._tools, self._rules, formats)
-        return [each for each in scanner.feed(text) + scanner.close() if isinstance(each, Call)]
-
     # Where a text ends
 
     def _end_text(self, *, whole: bool, last: bool = True) -> None:
@@ -344,3 +339,11 @@ class Scanner:
             else:
                 self._refuse(candidate, candidate.why_text)
                 self._run()
+
+
+def _known_calls(tools: DeclaredTools, rules: Rules, state: ScanState, text: str) -> list[Call]:
+    """The calls that are a text's in known formats."""
+    of_lines = state.formats.of_lines
+    formats = state.formats.without(of_lines) if of_lines else state.formats
+    scanner = Scanner(tools, rules, formats)
+    return [each for each in scanner.feed(text) + scanner.close() if isinstance(each, Call)]

@@ -153,6 +153,12 @@ class Call:
         return self._follower.lacks_value
 
     @property
+    def takes_object(self) -> bool:
+        """Whether an object may come next in their JSON."""
+        self._follow()
+        return self._follower.takes_object
+
+    @property
     def only_value(self) -> bool:
         """Whether only blanks follow the value."""
         return self.whole and not self._more
@@ -279,6 +285,7 @@ def _begins(delta: CallDelta, call: Call) -> bool:
     if not call.fragments:
         return bool(other_id and delta.name)
     if not call.whole:
-        apart = other_id and delta.name and not call.other_ids
+        # Some hosts make an id for each delta: where an object may follow, it is more of the call.
+        apart = other_id and delta.name and not call.other_ids and not call.takes_object
         return bool(apart and delta.arguments.lstrip().startswith("{"))
     return bool((other_id and delta.name) or delta.arguments.strip())

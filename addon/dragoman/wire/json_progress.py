@@ -75,6 +75,12 @@ class JsonProgress:
         after_key = self._expect == _VALUE and bool(self._stack)
         return after_key or self._expect in (_FIRST_KEY, _COLON)
 
+    @property
+    def takes_object(self) -> bool:
+        """Whether ``{`` may come next."""
+        open_value = self._expect in (_VALUE, _FIRST_ITEM) and not self.complete
+        return self.in_string or (open_value and not self.broken)
+
     def follow(self, text: str, start: int, end: int) -> int:
         """Read ``text[start:end]``; returns where reading stopped: at `end`, after the character
         that completed the value, or at the one that broke it."""
