@@ -14,17 +14,17 @@ from ..wire.json_codec import Json, dumps
 from ..wire.sse import Document
 from .names import TERMINALS
 from .reader import ResponsesReader
-from .writer import ResponsesTools, ResponsesWriter
+from .writer import RequestedTools, ResponsesWriter
 
 
-class KnownTools(ResponsesTools, Protocol):
+class KnownTools(RequestedTools, Protocol):
     """The tools of a request, if that is known."""
 
     @property
     def requested(self) -> bool:
         """Whether there was a request that could be read; else the response repeats it."""
 
-    def repeated_in(self, response: Json) -> ResponsesTools:
+    def repeated_in(self, response: Json) -> RequestedTools:
         """Those that a response repeats."""
 
 
@@ -37,9 +37,9 @@ class ResponsesRepair(Repair):
         self, tools: KnownTools, options: RepairOptions, evidence: Evidence, now: int
     ) -> None:
         reader = ResponsesReader(evidence)
-        found: list[ResponsesTools] = [tools] if tools.requested else []
+        found: list[RequestedTools] = [tools] if tools.requested else []
 
-        def asked_for() -> ResponsesTools:
+        def asked_for() -> RequestedTools:
             if not found and reader.response:
                 found.append(tools.repeated_in(reader.response))
             return found[0] if found else tools

@@ -45,7 +45,7 @@ _MOVED: dict[str, StreamedPart] = {"text": TEXT, "reasoning": SUMMARY}
 """Where a text goes that is of another kind than its item."""
 
 
-class ResponsesTools(Protocol):
+class RequestedTools(Protocol):
     """The tools of a request."""
 
     @property
@@ -64,7 +64,7 @@ class ResponsesWriter(NumberedWriter):
     def __init__(
         self,
         reader: ResponsesReader,
-        tools: Callable[[], ResponsesTools],
+        tools: Callable[[], RequestedTools],
         evidence: Evidence,
         now: int,
     ) -> None:

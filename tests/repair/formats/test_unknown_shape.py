@@ -14,6 +14,7 @@ from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Call
 from dragoman.repair.formats.registry import AUTO, FormatChoice
+from dragoman.repair.formats.unknown_shape import MarkupReader
 from dragoman.repair.repair_options import RepairOptions
 from tests.repair.formats.turns import cuts_of, events_of, gist
 from tests.repair.streams import chunk, read, repair, repair_whole, scanner_of, sse
@@ -300,6 +301,20 @@ def test_a_reply_that_comes_whole_is_read_too() -> None:
         "repaired bash (unknown, shape unknown)",
         'shape unknown: <use tool="NAME">{KEY: VALUE}</use>',
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ('<use "mine">{"bash": {"command": "ls"}}</use>', "<use VALUE>{NAME: {KEY: VALUE}}</use>"),
+        ('<|do|>bash<|with|>command {"mine": {"b": 1}}', "<|do|>NAME<|with|>KEY VALUE"),
+        ('[run tool=bash id="mine"]{"command": "ls"}', '[run tool="NAME" id="VALUE"]{KEY: VALUE}'),
+    ],
+)
+def test_the_shape_on_record_has_no_name_and_no_value(text: str, shape: str) -> None:
+    reader = MarkupReader(DeclaredTools.of_request(REQUEST))
+    reader.read(text, ended=True)
+    assert (reader.name, reader.shape) == ("bash", shape)
 
 
 @pytest.mark.parametrize("finish", ["length", "content_filter", None])

@@ -35,6 +35,7 @@ _TAG_BEGUN = re.compile(
 )
 _ATTRIBUTE = re.compile(rf"(?<=\s)({_WORD})\s?=\s?({_VALUE})")
 _JOINT = re.compile(r"\s*[=:\s]\s*")
+_SIDES = re.compile(rf"({_WORD})(\s*+[=:]?+\s*+)(.*)", re.DOTALL)
 _IN_BRACKETS = r"""\((?:[^"'()]++|"(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+')*+"""
 _BRACKETS = re.compile(rf"{_IN_BRACKETS}\)", re.DOTALL)
 _BRACKETS_BEGUN = re.compile(rf"""{_IN_BRACKETS}(?:["'].*)?\Z""", re.DOTALL)
@@ -136,7 +137,14 @@ def end_of(opens: str) -> str:
 
 def _bare(value: str) -> str:
     """A value without its quotation marks."""
-    return value[1:-1] if value[:1] in "\"'" and value[:1] else value
+    return value[1:-1] if value[:1] in ('"', "'") else value
+
+
+def sides_of(head: str) -> tuple[str, str, str]:
+    """The word with which a tag's head begins, and what may follow: ``=``, and a value."""
+    found = _SIDES.match(head)
+    assert found is not None
+    return found[1], found[2], _bare(found[3])
 
 
 def unwrapped(text: str) -> str:

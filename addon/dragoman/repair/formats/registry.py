@@ -24,7 +24,7 @@ from .minimax_m3 import MINIMAX_M3
 from .mistral import MISTRAL
 from .protocol import LeakFormat, MarkerMatch
 from .qwen import QWEN
-from .unknown_shape import UNKNOWN
+from .unknown_shape import UNKNOWN_SHAPE
 
 _UNKNOWN = frozenset({"a model of no known family"})
 """Most often it runs on somebody's own computer."""
@@ -93,7 +93,7 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     enclosed_json.CALLING: frozenset(),
     enclosed_json.TOOL_LABEL: frozenset(),
     JSON_ALONE: _UNKNOWN | {"qwen", "hermes", "mistral", "llama", "gemma", "granite"},
-    UNKNOWN: frozenset(),
+    UNKNOWN_SHAPE: frozenset(),
 }
 """Each format with the model families that write it (`model_family`)."""
 _LONE = {

@@ -31,6 +31,7 @@ from .markup_tokens import (
     objects_in,
     read_brackets,
     read_once,
+    sides_of,
     tag_at,
     unwrapped,
 )
@@ -216,7 +217,7 @@ class MarkupReader:
 
     def _take_json(self, text: str) -> None:
         self.looked = end = self._json.end_in(text, self.at)
-        value = read_once(text[self.at : end])
+        value, is_value = read_once(text[self.at : end]), self._key is not None
         if self._key is not None:
             self._set(self._key, self._json_of(self._key, value))
             self._key = None
@@ -224,7 +225,7 @@ class MarkupReader:
             self._take_arguments(value)
         else:
             self._take_call(value)
-        self._shape.append(self._outline(value))
+        self._shape.append(" VALUE" if is_value else self._outline(value))
         self.at, self._json = end, JsonFollower()
 
     def _take_brackets(self, text: str) -> None:
@@ -311,8 +312,10 @@ class MarkupReader:
 
     def _show(self, tag: Tag, found: str, meaning: str) -> None:
         """`found`: a name or a key in it, and which of the two."""
-        head, keys = tag.words[0], properties(self._schema)
-        head = head.replace(found, meaning) if found in tag.words else head
+        keys = properties(self._schema)
+        word, joint, value = sides_of(tag.words[0])
+        head = word.replace(found, meaning) if found in tag.words else word
+        head += joint + (meaning if value == found else "VALUE") if value else ""
         shown = [
             f' {"KEY" if key in keys else key}="{meaning if value == found else "VALUE"}"'
             for key, value in tag.attributes
@@ -368,4 +371,4 @@ class UnknownShape(LeakFormat):
     line_begins = "<["
 
 
-UNKNOWN = UnknownShape("unknown", (), MarkerPattern("(?!)", "(?!)"), _Parser)
+UNKNOWN_SHAPE = UnknownShape("unknown", (), MarkerPattern("(?!)", "(?!)"), _Parser)
