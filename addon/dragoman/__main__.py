@@ -21,8 +21,8 @@ import sys
 import time
 from pathlib import Path
 
-from .bridge.apis import APIS
 from .bridge.convert_recorded import convert_recorded
+from .bridge.reader_writer_pairs import APIS
 from .notes import Evidence
 from .proxy.command import listed, run_command, script
 from .wire.json_codec import NotJson, loads

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from dragoman.bridge.apis import turn_reader
 from dragoman.bridge.host_requirements import family_of
+from dragoman.bridge.reader_writer_pairs import turn_reader
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.responses_reply import responses_reply
 from dragoman.bridge.responses_tools import ResponsesTools

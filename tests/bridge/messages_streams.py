@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.bridge.apis import repair_whole, tools_of
+from dragoman.bridge.reader_writer_pairs import repair_whole, tools_of
 from dragoman.notes import Evidence
 from dragoman.repair.repair_options import RepairOptions
 from dragoman.wire.sse import split

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from dragoman.bridge.apis import turn_reader
+from dragoman.bridge.reader_writer_pairs import turn_reader
 from dragoman.bridge.reply.bridge_pipeline import BridgePipeline
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.reply.turn_writer import TurnWriter

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.apis import APIS, Api, api_of
 from dragoman.bridge.convert_recorded import convert_recorded
+from dragoman.bridge.reader_writer_pairs import APIS, Api, api_of
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.inspect.parse.values import ParsedCall, ParsedReply, Prose
 from dragoman.notes import Evidence

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.apis import declared, repair_whole, tools_of
 from dragoman.bridge.cure.chat_request import cure_request
 from dragoman.bridge.cure.messages_request import as_chat, cure_messages
 from dragoman.bridge.cure.tool_names import ToolNames
 from dragoman.bridge.host_requirements import family_of
+from dragoman.bridge.reader_writer_pairs import declared, repair_whole, tools_of
 from dragoman.messages.tools import MessagesTools
 from dragoman.notes import Evidence
 from dragoman.repair.repair_options import RepairOptions

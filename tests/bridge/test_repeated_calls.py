@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.apis import repair_whole
+from dragoman.bridge.reader_writer_pairs import repair_whole
 from dragoman.bridge.reply.bridge_pipeline import BridgePipeline
 from dragoman.bridge.responses_tools import ResponsesTools
 from dragoman.chat.repair import ChatRepair

@@ -18,7 +18,7 @@ from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.reply.turn_context import TurnContext
 from dragoman.responses.dialects import OPENAI
 from dragoman.responses.repair import ResponsesRepair
-from tests.chat.test_call_elements import k2
+from tests.chat.test_call_ids import k2
 from tests.repair.streams import NOW, chunk, sse
 
 from .converting import drained

@@ -14,7 +14,7 @@ from dragoman.chat.writer import ChatWriter
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.repair_options import RepairOptions
-from dragoman.reply import repair as repairing
+from dragoman.reply import frame_queue as repairing
 from dragoman.reply.facts import ReplyReader
 from dragoman.responses.dialects import OPENAI
 from fixtures.regenerate import NOW, chat_fixtures, request

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.apis import read_reply, repair_whole, tools_of
+from dragoman.bridge.reader_writer_pairs import read_reply, repair_whole, tools_of
 from dragoman.bridge.reply.bridge_pipeline import answer
 from dragoman.notes import Evidence
 from dragoman.repair.repair_options import RepairOptions

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.apis import read_reply
+from dragoman.bridge.reader_writer_pairs import read_reply
 from dragoman.chat.delta import choices, citations, lone_text, token_logprobs
 from dragoman.chat.repair import ChatRepair
 from dragoman.inspect.pages.diff import carried

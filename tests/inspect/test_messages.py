@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.bridge.apis import api_of, read_reply, stage_for, tools_of, turn_reader
+from dragoman.bridge.reader_writer_pairs import api_of, read_reply, stage_for, tools_of, turn_reader
 from dragoman.inspect.exchange import Exchange
 from dragoman.inspect.outcome import outcome_of
 from dragoman.inspect.pages.diff import diff_page

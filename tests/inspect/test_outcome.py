@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.apis import read_reply
+from dragoman.bridge.reader_writer_pairs import read_reply
 from dragoman.inspect.outcome import outcome_of
 from dragoman.notes import Evidence, TurnFacts
 from dragoman.responses.envelope import seal

@@ -17,7 +17,7 @@ from tests.repair.formats.test_all_formats import CALLS
 from tests.repair.formats.test_json_alone import OBJECT
 from tests.repair.formats.turns import TOOLS
 from tests.repair.streams import chunk, read, sse
-from tests.repair.test_text_reader import MODELS
+from tests.repair.test_call_finder import MODELS
 
 LEAKS = {
     **{name: (MODELS[name], "Look. " + CALLS[name].replace("¦", "")) for name in CALLS},

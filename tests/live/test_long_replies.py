@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.reply.repair import PIECE
+from dragoman.reply.frame_queue import PIECE
 from fixtures.server import Reply, Upstream
 from tests.live import responses, wire
 from tests.live.mitmdump import ADDON, ROOT, Mitmdump

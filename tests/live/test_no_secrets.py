@@ -131,7 +131,7 @@ STAGES = [
     "dragoman.responses.event_writer:Writer.prose 1",
     "dragoman.bridge.request.chat_messages:chat_messages 1",
     "dragoman.proxy.observe.recorder:FlowRecorder.end 1",
-    "dragoman.bridge.apis:read_reply 1",
+    "dragoman.bridge.reader_writer_pairs:read_reply 1",
     "dragoman.wire.json_codec:loads 3",
 ]
 BAD_REQUESTS = [

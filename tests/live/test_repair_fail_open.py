@@ -129,9 +129,9 @@ STREAM_STAGES = [
     "proxy.observe.recorder:FlowRecorder.end",
     "wire.sse:FrameSplitter.feed",
     "wire.sse:FrameSplitter.close",
-    "reply.repair:Repair.feed",
-    "reply.repair:Repair.close",
-    "reply.repair:Repair._continue",
+    "reply.frame_queue:QueuedRepair.feed",
+    "reply.frame_queue:QueuedRepair.close",
+    "reply.frame_queue:QueuedRepair._continue",
     "chat.reader:lone_text",
     "chat.same_frames:SameFrames.of",
     "chat.same_frames:SameFrames.text_in",
@@ -140,15 +140,15 @@ STREAM_STAGES = [
     "wire.sse:bounded",
     "wire.sse:dumps",
     "chat.writer:encode_chunk",
-    "reply.turn:Turn.read",
+    "reply.choice:Choice.read",
     "reply.channel:Channel.decide",
-    "reply.repair:Repair._release",
+    "reply.frame_queue:QueuedRepair._release",
     "chat.writer:ChatWriter.write",
     "chat.reader:passages",
     "repair.scanner:Scanner.feed",
     "repair.scanner:Scanner.close",
     "repair.scanner:Scanner.take_more",
-    "repair.text_reader:TextReader.next_begin",
+    "repair.call_finder:CallFinder.next_begin",
     "repair.call_reader:CallReader.run",
     "repair.formats.protocol:LeakFormat.match",
     "repair.formats.kimi_k2:header_of",
@@ -164,7 +164,7 @@ STREAM_STAGES = [
     "chat.repair:rules_for",
     "wire.json_progress:JsonProgress.follow",
     "reply.calls:Calls.leaked",
-    "chat.call_elements:CallElements.leaked",
+    "chat.call_ids:ReplyCallIds.leaked",
     "notes:Evidence.note",
     "notes:Evidence.lines",
 ]
@@ -232,7 +232,7 @@ def test_a_fault_in_a_stream_costs_no_text(chat: Chat, stage: str) -> None:
 
 SLOW = [
     "wire.sse:FrameSplitter.feed",
-    "reply.repair:Repair.feed",
+    "reply.frame_queue:QueuedRepair.feed",
     "repair.scanner:Scanner.feed",
 ]
 
@@ -278,7 +278,7 @@ WHOLE = {
         "dragoman.wire.sse:bounded",
         "dragoman.chat.repair:dumps",
         "dragoman.repair.scanner:Scanner.feed",
-        "dragoman.chat.call_elements:CallElements.leaked",
+        "dragoman.chat.call_ids:ReplyCallIds.leaked",
     ],
 )
 def test_a_fault_leaves_a_whole_reply_as_it_came(chat: Chat, stage: str) -> None:

@@ -7,8 +7,8 @@ import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from dragoman.bridge.apis import read_reply
-from dragoman.bridge.apis import repair_whole as repaired_whole
+from dragoman.bridge.reader_writer_pairs import read_reply
+from dragoman.bridge.reader_writer_pairs import repair_whole as repaired_whole
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence, ReplyFacts
 from dragoman.repair.call_rule import CallRule

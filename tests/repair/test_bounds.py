@@ -8,12 +8,12 @@ import pytest
 
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
+from dragoman.repair.call_finder import BLANK_LIMIT
 from dragoman.repair.call_reader import CANDIDATE_LIMIT, HELD_LIMIT
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Text
 from dragoman.repair.formats.marker_set import HEADER_LIMIT
 from dragoman.repair.repair_options import RepairOptions
-from dragoman.repair.text_reader import BLANK_LIMIT
 from dragoman.wire.sse import Frame
 from tests.counting import calls_of
 from tests.repair.streams import NOW, chunk, read, repair, scanner_of, sse

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from dragoman.bridge.apis import turn_reader
+from dragoman.bridge.reader_writer_pairs import turn_reader
 from dragoman.bridge.reply.bridge_pipeline import BridgePipeline
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from tests.repair.formats.test_all_formats import CALLS, MEANT
-from tests.repair.test_text_reader import MODELS, read_by
+from tests.repair.test_call_finder import MODELS, read_by
 
 MARKERS = {
     "kimi-k2.6": [

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.apis import repair_in_steps, tools_of
+from dragoman.bridge.reader_writer_pairs import repair_in_steps, tools_of
 from dragoman.bridge.reply.bridge_pipeline import answer
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.repair_options import RepairOptions
 from dragoman.repair.stage import Steps
-from dragoman.reply.repair import PIECE
+from dragoman.reply.frame_queue import PIECE
 from dragoman.reply.repair_pipeline import RepairPipeline
 from tests.bridge.replying import new_reply
 from tests.counting import calls_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.apis import read_reply, turn_reader
+from dragoman.bridge.reader_writer_pairs import read_reply, turn_reader
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.bridge.apis import stage_for, tools_of
+from dragoman.bridge.reader_writer_pairs import stage_for, tools_of
 from dragoman.notes import Evidence
 from dragoman.repair.repair_options import RepairOptions
 from dragoman.reply.repair_pipeline import RepairPipeline

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.apis import repair_whole, tools_of
+from dragoman.bridge.reader_writer_pairs import repair_whole, tools_of
 from dragoman.notes import Evidence
 from dragoman.repair.repair_options import RepairOptions
 from dragoman.wire.sse import split

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.apis import stage_for, tools_of, turn_reader
+from dragoman.bridge.reader_writer_pairs import stage_for, tools_of, turn_reader
 from dragoman.notes import Evidence
 from dragoman.repair.repair_options import RepairOptions
 from dragoman.reply.repair_pipeline import RepairPipeline
@@ -21,7 +21,7 @@ from dragoman.wire.reply_bounds import MAX_HELD_BYTES, MAX_UNREAD
 from dragoman.wire.sse import Frame, encode_chunk
 from tests.bridge import messages_streams
 from tests.bridge.hosts import HOSTS, OPENAI
-from tests.bridge.test_apis import repaired as repaired_whole
+from tests.bridge.test_reader_writer_pairs import repaired as repaired_whole
 from tests.counting import calls_of
 from tests.responses.test_repair import SECTION, cut, repaired, stage
 

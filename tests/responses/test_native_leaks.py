@@ -22,7 +22,7 @@ except ImportError:  # it cannot be installed beside mitmproxy 11
 from dragoman.wire.sse import split
 from fixtures.regenerate import native_fixtures
 from tests.bridge.hosts import HOSTS, Host
-from tests.bridge.test_apis import repaired as repaired_whole
+from tests.bridge.test_reader_writer_pairs import repaired as repaired_whole
 from tests.live.clients import SCRIPTS, need, node
 from tests.responses.test_repair import cut, repaired
 

@@ -15,9 +15,9 @@ from dragoman.repair.repair_options import RepairOptions
 from dragoman.repair.scanner import Scanner
 from dragoman.repair.stage import at_once
 from dragoman.reply.channel import Channel
-from dragoman.reply.repair import Repair
+from dragoman.reply.choice import Choice
+from dragoman.reply.frame_queue import QueuedRepair
 from dragoman.reply.repair_pipeline import RepairPipeline
-from dragoman.reply.turn import Turn
 from dragoman.responses.host_reader import HostReader
 from dragoman.responses.native_writer import NativeWriter
 from dragoman.responses.repair import ResponsesRepair
@@ -246,9 +246,9 @@ def test_a_call_that_is_cut_is_text_and_the_reply_is_incomplete() -> None:
 
 
 STAGES = [
-    *((Repair, name) for name in ("_continue", "_read", "_release")),
+    *((QueuedRepair, name) for name in ("_continue", "_read", "_release")),
     *((Channel, name) for name in ("add", "place", "end")),
-    (Turn, "read"),
+    (Choice, "read"),
     (HostReader, "read"),
     *((ResponsesWriter, name) for name in ("write", "_follow", "_take_over", "_say", "_drain")),
     *((NativeWriter, name) for name in ("resume", "close_as", "end_as")),

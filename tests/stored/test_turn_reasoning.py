@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.bridge.apis import read_reply, turn_reader
 from dragoman.bridge.host_requirements import family_of
+from dragoman.bridge.reader_writer_pairs import read_reply, turn_reader
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools

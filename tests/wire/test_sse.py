@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.bridge.apis import read_reply
+from dragoman.bridge.reader_writer_pairs import read_reply
 from dragoman.wire import sse
 from dragoman.wire.sse import (
     Frame,

@@ -13,9 +13,9 @@ from ..reply.turn_context import Tool, TurnContext
 from ..responses.dialects import OPENAI
 from ..responses.response_object import snapshot
 from ..wire.sse import joined
-from .apis import READERS, Api, api_of, read_reply, repair_whole, tools_of
 from .chat_reply import ChatReply
 from .messages_reply import MessagesReply
+from .reader_writer_pairs import READERS, Api, api_of, read_reply, repair_whole, tools_of
 from .reply.bridge_pipeline import BridgePipeline
 from .reply.converter import ReplyConverter, ReplyWriter
 from .responses_reply import ResponsesReply

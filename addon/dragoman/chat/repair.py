@@ -7,8 +7,8 @@ from ..repair.call_rule import rules_for
 from ..repair.declared_tools import DeclaredTools
 from ..repair.repair_options import RepairOptions
 from ..repair.stage import Steps
-from ..reply.repair import Repair
-from ..reply.turn import Declared
+from ..reply.choice import Declared
+from ..reply.frame_queue import QueuedRepair
 from ..reply.words import Said, Slot
 from ..wire.json_codec import dumps
 from ..wire.sse import Document, Frame
@@ -16,7 +16,7 @@ from .reader import ChatReader
 from .writer import ChatWriter
 
 
-class ChatRepair(Repair):
+class ChatRepair(QueuedRepair):
     """Repairs one reply.  `now` (seconds) is only used for call ids."""
 
     _own_writer: ChatWriter

@@ -31,7 +31,7 @@ from ..wire.chat_calls import CallDelta, read_delta
 from ..wire.chat_end import error_frame
 from ..wire.json_codec import Json, array
 from ..wire.sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, Only, encode_chunk
-from .call_elements import CallElements, more_arguments
+from .call_ids import ReplyCallIds, more_arguments
 from .delta import NOT_ONLY, choice_index
 from .reader import LEGACY, ChatReader
 from .texts import LISTS, rewritten, without_text, written
@@ -43,7 +43,7 @@ MAX_METADATA = 64 * 1024
 class _Choice:
     """What the client has of a choice."""
 
-    def __init__(self, index: int, calls: CallElements) -> None:
+    def __init__(self, index: int, calls: ReplyCallIds) -> None:
         self.index = index
         self.calls = calls
         self.latest: Json = {"object": "chat.completion.chunk", "choices": [{"index": index}]}
@@ -102,7 +102,7 @@ class ChatWriter:
         self._now = now
         self._moves = moves
         self._made: set[str] = set()
-        """See `CallElements`."""
+        """See `ReplyCallIds`."""
         self._choices: dict[int, _Choice] = {}
         self._open_ended = False
         """Whether the latest frame has no blank line at its end."""
@@ -122,7 +122,7 @@ class ChatWriter:
     def _choice(self, index: int) -> _Choice:
         choice = self._choices.get(index)
         if choice is None:
-            calls = CallElements(self._called, self._made, self._evidence, self._now)
+            calls = ReplyCallIds(self._called, self._made, self._evidence, self._now)
             choice = self._choices[index] = _Choice(index, calls)
         return choice
 
@@ -384,7 +384,7 @@ class ChatWriter:
         return {"message": message, "finish_reason": finish}
 
 
-def add_call(calls: CallElements, elements: list[Any], delta: CallBegin | Arguments) -> None:
+def add_call(calls: ReplyCallIds, elements: list[Any], delta: CallBegin | Arguments) -> None:
     """Append the element for a delta of a call, if there is one."""
     if delta.part.leaked:
         elements.append(calls.leaked(delta))

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ..bridge.apis import read_reply
+from ..bridge.reader_writer_pairs import read_reply
 from ..notes import Evidence, TurnFacts
 from .outcome import Job, Outcome, outcome_of
 

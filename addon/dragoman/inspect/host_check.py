@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from ..bridge.apis import repair_whole
 from ..bridge.cure.chat_request import cure_request
 from ..bridge.host_requirements import family_of
+from ..bridge.reader_writer_pairs import repair_whole
 from ..chat.reader import ChatReader
 from ..notes import Evidence, printable
 from ..repair.declared_tools import DeclaredTools

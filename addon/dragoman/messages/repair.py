@@ -6,8 +6,8 @@ from ..notes import Evidence
 from ..repair.call_rule import rules_for
 from ..repair.repair_options import RepairOptions
 from ..repair.stage import Steps
-from ..reply.repair import Repair
-from ..reply.turn import Declared
+from ..reply.choice import Declared
+from ..reply.frame_queue import QueuedRepair
 from ..wire.context_overflow import reworded_frame, with_overflow_reworded
 from ..wire.json_codec import dumps
 from ..wire.sse import Document, Frame
@@ -20,7 +20,7 @@ OVERFLOW_REWORDED = ("said in the words that clients know", "an error of a promp
 """For the record."""
 
 
-class MessagesRepair(Repair):
+class MessagesRepair(QueuedRepair):
     """Repairs one reply.  `now` (seconds) is only used for call ids."""
 
     _own_writer: MessagesWriter

@@ -25,7 +25,7 @@ from mitmproxy import ctx, exceptions, http
 from mitmproxy.log import ALERT
 from mitmproxy.proxy.mode_specs import RegularMode, ReverseMode
 
-from ..bridge.apis import read_reply
+from ..bridge.reader_writer_pairs import read_reply
 from ..repair.formats.kimi_k2 import section
 from .chat_only_hosts import Hosts
 from .http_headers import EVENT_STREAM

@@ -6,7 +6,7 @@ point is a *candidate*, kept as it came:
 - if its header is no header, or names a tool that the format's `CallRule` does not allow, or
   its tool is not known within `CANDIDATE_LIMIT`, it is refused: it is text;
 - if it is in code that a Markdown text quotes, only the end of that text decides (see
-  `text_reader`), and anything but whole calls refuses it;
+  `call_finder`), and anything but whole calls refuses it;
 - if it may be quoted otherwise, its lines and what follows its calls decide (`Quotation`); of a
   model that leaves quotations open, the end of the text, as in code;
 - else it is a call as soon as its header is there; one whose header has no name is a call if
@@ -75,7 +75,7 @@ class Candidate:
     alone: bool = False
     """Whether nothing may follow it (`MarkerMatch.alone`)."""
     named: bool = False
-    """Whether a line of text names its marker, unless it begins a call (`text_reader`)."""
+    """Whether a line of text names its marker, unless it begins a call (`call_finder`)."""
     odd: bool = False
     """Whether the header of its call is none, and only the end of its text makes it a call."""
     lacks: Literal["", "some", "all"] = ""

@@ -5,7 +5,7 @@ places, which two values tell: the open `parser`, and the `candidate` that is in
 
 | parser | candidate | the scanner is …             | and continues                          |
 |--------|-----------|------------------------------|----------------------------------------|
-| none   | none      | in text (`TextReader`)       | in a section, at a marker that begins  |
+| none   | none      | in text (`CallFinder`)       | in a section, at a marker that begins  |
 | one    | any       | in a section (`CallReader`)  | in text, or after it while in doubt    |
 | none   | one       | after a section, in doubt    | in text, or in the next section        |
 
@@ -23,6 +23,7 @@ from __future__ import annotations
 from copy import copy
 from functools import partial
 
+from .call_finder import CallFinder
 from .call_reader import CANDIDATE_LIMIT, HELD_LIMIT, CallReader, Candidate, Outcome
 from .call_rule import Rules
 from .declared_tools import DeclaredTools
@@ -30,7 +31,6 @@ from .events import Call, Drop, Dropped, LeftAsText, Refusal, ScanEvent
 from .formats.marker_search import MarkerSearch
 from .formats.protocol import LeakParser, MarkerMatch
 from .scan_state import ReplyCounts, ScanState
-from .text_reader import TextReader
 
 _SEEN_AFTER = 256
 """Characters after a marker that distinguish it from another format's."""
@@ -58,7 +58,7 @@ class Scanner:
             formats = formats.without_alone()
         self._state = ScanState(formats, counts or ReplyCounts())
         self._calls = CallReader(tools, self._state)
-        self._text = TextReader(
+        self._text = CallFinder(
             tools, rules, self._state, partial(_known_calls, tools, rules, self._state)
         )
         self.cut = False

@@ -8,8 +8,8 @@ from ..notes import Evidence
 from ..repair.call_rule import rules_for
 from ..repair.repair_options import RepairOptions
 from ..repair.stage import Steps
-from ..reply.repair import Repair
-from ..reply.turn import Declared
+from ..reply.choice import Declared
+from ..reply.frame_queue import QueuedRepair
 from ..wire.json_codec import Json, dumps
 from ..wire.sse import Document
 from .names import TERMINALS
@@ -28,7 +28,7 @@ class KnownTools(RequestedTools, Protocol):
         """Those that a response repeats."""
 
 
-class ResponsesRepair(Repair):
+class ResponsesRepair(QueuedRepair):
     """Repairs one reply.  `now` (seconds) is the time of its last event, if that is ours."""
 
     _own_writer: ResponsesWriter

@@ -8,7 +8,7 @@ import pytest
 
 from tests.repair.formats.test_all_formats import BRACKETED, CALLS
 from tests.repair.formats.turns import REQUEST, TOOLS
-from tests.repair.test_text_reader import MODELS, at_sizes
+from tests.repair.test_call_finder import MODELS, at_sizes
 
 NEW = (
     "nemotron",

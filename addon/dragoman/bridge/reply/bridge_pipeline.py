@@ -17,7 +17,7 @@ from typing import Any
 from ...chat.reader import ChatReader
 from ...repair.stage import RepairStage, Steps, at_once
 from ...reply.facts import TurnReader
-from ...reply.repair import Repair
+from ...reply.frame_queue import QueuedRepair
 from ...reply.unrepaired import Unrepaired
 from ...reply.words import Reader
 from ...wire.body_form import BodyForm
@@ -35,7 +35,7 @@ from ...wire.sse import (
     joined,
     split,
 )
-from ..apis import turn_reader
+from ..reader_writer_pairs import turn_reader
 from .converter import ReplyConverter
 from .turn_writer import TurnWriter
 
@@ -51,7 +51,7 @@ class BridgePipeline:
     def __init__(
         self,
         reply: ReplyConverter,
-        repair: Repair | None,
+        repair: QueuedRepair | None,
         *,
         reader: Reader | None = None,
         labelled: bool = True,
@@ -209,7 +209,7 @@ class BridgePipeline:
 
 
 def _stage(
-    reply: ReplyConverter, repair: Repair | None, reader: Reader | None, facts: TurnReader
+    reply: ReplyConverter, repair: QueuedRepair | None, reader: Reader | None, facts: TurnReader
 ) -> RepairStage:
     """The reader of the upstream's API, repair, and the writer of the client's."""
     facts.begin_words()
@@ -250,7 +250,7 @@ def answer(
     status: int,
     stream: bool,
     retry_after: str = "",
-    repair: Repair | None = None,
+    repair: QueuedRepair | None = None,
 ) -> Steps[Answer]:
     """Convert the upstream's `body`, which came with `status` and the header `retry_after`, for a
     client that asked for a `stream` or did not.  Other flows may run where it yields."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any, cast
 
-from ...bridge.apis import SHOWN, reader_for
+from ...bridge.reader_writer_pairs import SHOWN, reader_for
 from ...reply.words import (
     Arguments,
     CallBegin,

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from mitmproxy import http
 from mitmproxy.net.http import status_codes
 
-from ...bridge.apis import turn_reader
+from ...bridge.reader_writer_pairs import turn_reader
 from ...bridge.reply.bridge_pipeline import Answer, BridgePipeline, answer, failed
 from ...bridge.reply.converter import ReplyConverter
 from ...chat.repair import ChatRepair

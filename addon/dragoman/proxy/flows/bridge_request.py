@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from mitmproxy import http
 
-from ...bridge.apis import declared
 from ...bridge.cure.resend_without import MAX_SAID, MAX_TIMES, once_more
 from ...bridge.cure.resend_without import STATUSES as REFUSING
+from ...bridge.reader_writer_pairs import declared
 from ...inspect.outcome import REFUSED
 from ...notes import Evidence
 from ...repair.declared_tools import DeclaredTools

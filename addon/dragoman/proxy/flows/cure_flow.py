@@ -15,11 +15,11 @@ from typing import Any
 
 from mitmproxy import http
 
-from ...bridge.apis import read_reply
 from ...bridge.cure.chat_request import cure_request
 from ...bridge.cure.messages_request import as_chat, cure_messages
 from ...bridge.cure.tool_names import ToolNames
 from ...bridge.host_requirements import family_of
+from ...bridge.reader_writer_pairs import read_reply
 from ...bridge.request_calls import rename_calls
 from ...inspect.refusals import Cure, refusal_in
 from ...notes import Evidence

@@ -14,8 +14,15 @@ from dataclasses import dataclass, replace
 
 from mitmproxy import http
 
-from ...bridge.apis import Tools, declared, repair_in_steps, stage_for, tools_of, turn_reader
 from ...bridge.cure.tool_names import ToolNames
+from ...bridge.reader_writer_pairs import (
+    Tools,
+    declared,
+    repair_in_steps,
+    stage_for,
+    tools_of,
+    turn_reader,
+)
 from ...inspect.outcome import UNREAD
 from ...messages.repair import OVERFLOW_REWORDED
 from ...repair.declared_tools import DeclaredTools

@@ -15,7 +15,7 @@ from mitmproxy import http
 from mitmproxy.flow import Error
 from mitmproxy.net.http.url import hostport
 
-from ...bridge.apis import read_reply
+from ...bridge.reader_writer_pairs import read_reply
 from ...inspect.outcome import LOST, OURS, RUNNING, Job, headline, outcome_of
 from ...inspect.parse.request import model_asked
 from ...inspect.stats import Stats

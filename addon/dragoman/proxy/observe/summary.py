@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from mitmproxy import ctx, http
 
-from ...bridge.apis import api_of, declared, read_reply, repair_whole, tools_of
+from ...bridge.reader_writer_pairs import api_of, declared, read_reply, repair_whole, tools_of
 from ...inspect.exchange import Exchange
 from ...inspect.outcome import RUNNING
 from ...inspect.parse.request import model_asked

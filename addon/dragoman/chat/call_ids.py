@@ -19,7 +19,7 @@ from ..wire.json_codec import Json
 from .reader import MAX_INDEX
 
 
-class CallElements:
+class ReplyCallIds:
     """`called` are the ids of the conversation, `made` those that were made for all choices of this
     reply.  `now` (seconds) only serves to make ids, and is that of no other reply."""
 

@@ -12,7 +12,7 @@ try:
     from openai.types.responses import Response
 except ImportError:  # it cannot be installed beside mitmproxy 11
     Response = None  # type: ignore[assignment, misc]
-from dragoman.bridge.apis import repair_whole
+from dragoman.bridge.reader_writer_pairs import repair_whole
 from dragoman.bridge.responses_tools import ResponsesTools
 from dragoman.notes import Evidence
 from dragoman.repair.repair_options import RepairOptions

@@ -60,7 +60,7 @@ MAX_QUOTED = 4 * CANDIDATE_LIMIT
 code are text at once, as each of them is read twice."""
 
 
-class TextReader:
+class CallFinder:
     """Reads the text outside of sections."""
 
     def __init__(

@@ -26,8 +26,8 @@ from ..repair.stage import RepairStage, Steps
 from ..wire.reply_bounds import MAX_AFTER_OPEN, MAX_HELD, MAX_HELD_BYTES, MAX_REMEMBERED, MAX_UNREAD
 from ..wire.sse import HEARTBEAT, Frame
 from .channel import Channel, join_pieces
+from .choice import Choice, Declared
 from .facts import TurnReader
-from .turn import Declared, Turn
 from .unrepaired import Unrepaired
 from .words import (
     CallBegin,
@@ -48,7 +48,7 @@ PIECE = 8 * 1024
 """Characters of a long text after which other flows may run."""
 
 
-class Repair(RepairStage):
+class QueuedRepair(RepairStage):
     """Repairs one stream: `reader | repair | writer`.  `declared` says what is known of calls, when
     the first word of a choice, or of a text, has come."""
 
@@ -69,7 +69,7 @@ class Repair(RepairStage):
         self._options = options
         self._evidence = evidence
         self._counts = ReplyCounts()
-        self._turns: dict[int, Turn] = {}
+        self._choices: dict[int, Choice] = {}
         """By their choices."""
         self._queue: list[Said] = []
         """The frames that have not left."""
@@ -182,21 +182,21 @@ class Repair(RepairStage):
     def _continue(self, frame: Frame, part: Part, text: str) -> list[Frame] | None:
         """What leaves for a frame that has more of the text, or of the arguments of a native call;
         None, and nothing is taken, if it may do more than to continue these."""
-        turn = self._turns.get(part.choice)
-        if turn is None:
+        choice = self._choices.get(part.choice)
+        if choice is None:
             return None
         channel = part.channel
         if part.kind == "call":
-            if not turn.calls.only_continues(part, text):
+            if not choice.calls.only_continues(part, text):
                 return None
-            for each in turn.channels.values():
+            for each in choice.channels.values():
                 if not each.scanner.between:
                     return None
-            turn.calls.continued(part, text)
+            choice.calls.continued(part, text)
             return self._writer.passed(frame, part, text)
-        if channel is None or channel.part is not part or len(turn.channels) > 1:
+        if channel is None or channel.part is not part or len(choice.channels) > 1:
             return None
-        if self.reader.says_more and (turn.calls.leaks or channel.scanner.in_call):
+        if self.reader.says_more and (choice.calls.leaks or channel.scanner.in_call):
             return None
         if (taken := channel.scanner.take_more(text)) is None:
             return None
@@ -238,7 +238,7 @@ class Repair(RepairStage):
             part = getattr(slot.delta, "part", None)
             if part is None:
                 return False
-            if self._turn(part.choice).waits(part, call=isinstance(slot.delta, CallBegin)):
+            if self._choice(part.choice).waits(part, call=isinstance(slot.delta, CallBegin)):
                 return True
         return False
 
@@ -255,7 +255,7 @@ class Repair(RepairStage):
         while self._unread and not self._waits(self._unread[0]):
             said = self._unread.popleft()
             said.open -= 1
-            if any(turn.calls.leaks for turn in self._turns.values()):
+            if any(choice.calls.leaks for choice in self._choices.values()):
                 self._queue.remove(said)  # what it says follows all that was read before it
                 self._queue.append(said)
             self._read(said)
@@ -292,7 +292,7 @@ class Repair(RepairStage):
         if len(slots) > 1:
             for slot in slots:
                 if isinstance(slot.delta, CallBegin):
-                    self._turn(slot.delta.part.choice).not_alone(slot)
+                    self._choice(slot.delta.part.choice).not_alone(slot)
             if any(isinstance(slot.delta, Text) and slot.delta.part.whole for slot in slots):
                 # A message that came whole: what leaks in it may repeat one of its calls.
                 slots = sorted(slots, key=lambda slot: isinstance(slot.delta, Text | Finish))
@@ -306,39 +306,39 @@ class Repair(RepairStage):
                 self._abandon(slot)
             slot.out.append(delta)
         elif isinstance(delta, Finish):
-            self._turn(delta.choice).read(slot, delta)
+            self._choice(delta.choice).read(slot, delta)
         elif delta.part is None:
             slot.out.append(delta)
         else:
-            turn = self._turn(delta.part.choice)
-            turn.read(slot, delta)
+            choice = self._choice(delta.part.choice)
+            choice.read(slot, delta)
             if slot.said.open:
-                turn.decide(held=not self._lets_go)
+                choice.decide(held=not self._lets_go)
 
     @property
     def _channels(self) -> Iterator[Channel]:
-        return (each for turn in self._turns.values() for each in turn.channels.values())
+        return (each for choice in self._choices.values() for each in choice.channels.values())
 
-    def _turn(self, choice: int) -> Turn:
-        if choice not in self._turns:
+    def _choice(self, choice: int) -> Choice:
+        if choice not in self._choices:
             made = self.reader, self._declared, self._options, self._evidence
-            self._turns[choice] = Turn(choice, *made, counts=self._counts)
-        return self._turns[choice]
+            self._choices[choice] = Choice(choice, *made, counts=self._counts)
+        return self._choices[choice]
 
     # Ends
 
     def _conclude(self, slot: Slot, *, whole: bool) -> None:
-        for turn in self._turns.values():
-            turn.conclude(slot, whole=whole)
+        for choice in self._choices.values():
+            choice.conclude(slot, whole=whole)
 
     def _abandon(self, slot: Slot) -> None:
-        for turn in self._turns.values():
-            turn.abandon(slot)
+        for choice in self._choices.values():
+            choice.abandon(slot)
 
     def _let_out(self, slot: Slot) -> None:
         """More of the calls follows, so none that is held to be compared is cut."""
-        for turn in self._turns.values():
-            turn.close(slot, Scanner.release, whole=True)
+        for choice in self._choices.values():
+            choice.close(slot, Scanner.release, whole=True)
 
     def _last(self, end: Callable[[Slot], None]) -> list[Frame]:
         """The end of the stream, after all frames: what is added is in a slot of our own."""
@@ -362,7 +362,7 @@ class Repair(RepairStage):
         while count < len(queue) and not queue[count].open:
             count += 1
         after = len(queue) - count
-        if len(self._turns) > 1 and after > MAX_AFTER_OPEN and after % MAX_AFTER_OPEN == 1:
+        if len(self._choices) > 1 and after > MAX_AFTER_OPEN and after % MAX_AFTER_OPEN == 1:
             leaving = [said for said in queue if not said.open]
             rest = [said for said in queue if said.open]
         elif count:
@@ -397,10 +397,10 @@ class Repair(RepairStage):
         """Move what is left of texts beside a call, which may have come in a later frame."""
         texts: dict[int, list[Slot]] = {}
         for slot in said.slots:
-            if isinstance(slot.delta, Text) and self._turns[slot.delta.part.choice].calls.leaks:
+            if isinstance(slot.delta, Text) and self._choices[slot.delta.part.choice].calls.leaks:
                 texts.setdefault(slot.delta.part.choice, []).append(slot)
         for choice, slots in texts.items():
-            self._turns[choice].move(slots)
+            self._choices[choice].move(slots)
 
     # Where repair ends before the stream
 
@@ -428,16 +428,16 @@ class Repair(RepairStage):
         return many or len(self._unread) > MAX_UNREAD
 
     def _decide_all(self) -> list[Frame]:
-        for turn in self._turns.values():
-            turn.decide(held=False)
+        for choice in self._choices.values():
+            choice.decide(held=False)
         return self._release()
 
     def _end_doubt(self) -> None:
         """What may be of a call is text, and what waits for that is read."""
         last = self._queue[-1]
         last.slots.append(slot := Slot(last, None))
-        for turn in self._turns.values():
-            turn.release(slot)
+        for choice in self._choices.values():
+            choice.release(slot)
         self._read_all()
 
     def _give_up(self, why: str) -> list[Frame]:
@@ -450,7 +450,7 @@ class Repair(RepairStage):
             if not self.reader.one_channel:
                 out.append(self.error("The reply is too long."))
         self._gave_up = True
-        self._queue, self._turns = [], {}
+        self._queue, self._choices = [], {}
         return out
 
 

@@ -12,7 +12,7 @@ from dragoman.notes import MAX_KINDS, Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.repair_options import RepairOptions
 from dragoman.repair.stage import at_once
-from dragoman.reply import repair as queue
+from dragoman.reply import frame_queue as queue
 from dragoman.wire.reply_bounds import MAX_HELD_BYTES
 from dragoman.wire.sse import Frame, split
 from tests.counting import calls_of

@@ -57,7 +57,7 @@ class Declared:
     """The name by which a tool is compared, if that is another."""
 
 
-class Turn:
+class Choice:
     """`declared` is asked when a text begins: a reply names its model before it."""
 
     def __init__(
