@@ -15,7 +15,8 @@ from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.request.conversion import Conversion
 from dragoman.bridge.responses_reply import responses_reply
 from dragoman.chat.repair import ChatRepair
-from dragoman.inspect.outcome import headline, outcome_of
+from dragoman.inspect.headline import headline
+from dragoman.inspect.outcome import outcome_of
 from dragoman.notes import Evidence, TurnFacts
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.repair_options import RepairOptions

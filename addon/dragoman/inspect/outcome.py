@@ -1,17 +1,14 @@
-"""How a turn ended, by which the statistics and the metrics count; and the headline, which says it
-in the comment and the log line: ``✓ 2 calls bash, read · bridge · kimi-k2.5 · …``.
-
-The headline begins with the outcome: mitmweb's list has room for some seventeen characters.
+"""How a turn ended, by which the statistics and the metrics count, and with which its headline
+begins.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from ..notes import Evidence, ReplyFacts, TurnFacts, printable
+from ..notes import Evidence, ReplyFacts, TurnFacts
 from ..reply.facts import UNNAMED
 from ..wire.error_codes import known_code
 from ..wire.finish_reasons import FINISHES
@@ -83,7 +80,7 @@ def outcome_of(
     if calls := calls_in_words(turn, evidence):
         return Outcome("answered", calls)
     if turn.client.answered and evidence.left:
-        return Outcome("left", f"{turn.client.answered} · {_left(evidence)}")
+        return Outcome("left", f"{turn.client.answered} · {markers_left(evidence)}")
     if turn.client.answered:
         return Outcome("answered", turn.client.answered)
     return Outcome("empty", "no answer, no call") if turn.upstream.parsed else _UNREAD
@@ -136,7 +133,7 @@ def _refused(reply: ReplyFacts) -> Outcome | None:
     return Outcome("failed", why, field[:MAX_REASON]) if why else None
 
 
-def _left(evidence: Evidence) -> str:
+def markers_left(evidence: Evidence) -> str:
     return f"{evidence.left} marker{'' if evidence.left == 1 else 's'} left"
 
 
@@ -144,55 +141,3 @@ def _cut(finish: str) -> str:
     """`finish` is of either API."""
     reason = finish.removeprefix("incomplete: ")
     return _CUTS.get(FINISHES.get(reason, reason), "")
-
-
-def headline(
-    outcome: Outcome,
-    job: Job,
-    turn: TurnFacts,
-    evidence: Evidence,
-    *,
-    model: str = "",
-    first: float | None = None,
-    status: int = 200,
-) -> str:
-    """A flow in one line: how it ended, what was done, the model, the figures. `model` is the
-    requested one, `first` the seconds from the request to the first token."""
-    figures = _figures(outcome, turn, evidence, first, status)
-    done = what_was_done(job, outcome, evidence)
-    line = (str(outcome), done, printable(model) or turn.model, *figures)
-    return printable(" · ".join(filter(None, line)), 1000)
-
-
-def what_was_done(job: Job, outcome: Outcome, evidence: Evidence) -> str:
-    """In a word or two."""
-    if job == "bridge":
-        return "bridge"
-    request = ["cured"] if evidence.cures else []
-    if job == "watch":
-        unread = [
-            f"passed unread ({encoding})" for what, encoding in evidence.notes if what == UNREAD
-        ]
-        return ", ".join([*request, *unread]) or "passed"
-    if evidence.calls or evidence.notes != evidence.of_request or outcome.ending != "answered":
-        return ", ".join([*request, "repair"])
-    return "".join(request) or "clean"
-
-
-def _figures(
-    outcome: Outcome, turn: TurnFacts, evidence: Evidence, first: float | None, status: int
-) -> Iterator[str]:
-    if status >= 400 and outcome.what != f"HTTP {status}":
-        yield f"HTTP {status}"
-    if outcome.ending != "answered":
-        yield calls_in_words(turn, evidence)
-    yield from (f"{what} {detail}" for what, detail in evidence.notes if what == LOST)
-    if evidence.left and outcome.ending != "left":
-        yield _left(evidence)
-    if evidence.calls:
-        leaked = ", ".join(sorted(evidence.leaked))
-        yield f"{evidence.calls.total()} repaired" + (f" from {leaked}" if leaked else "")
-    if turn.upstream.output_tokens is not None:
-        yield f"{turn.upstream.output_tokens} tok"
-    if first is not None:
-        yield f"first {first:.1f} s"

@@ -37,8 +37,9 @@ from .flows.repair_reply import RepairReplies
 from .http_headers import set_json
 from .observe import views
 from .observe.commands import Commands
+from .observe.flow_name import name_of
 from .observe.metrics import Metrics
-from .observe.monitor import FlowMonitor, name_of
+from .observe.monitor import FlowMonitor
 from .observe.recorder import client_request_of, recorder_of
 from .observe.summary import Summary
 from .routes import is_replayed, route_of

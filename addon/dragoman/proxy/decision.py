@@ -21,7 +21,7 @@ from .body_clues import names_something
 from .chat_only_hosts import Hosts, Speaks, found_out
 from .flow_state import state_of
 from .http_headers import EVENT_STREAM, media_type
-from .observe.monitor import name_of
+from .observe.flow_name import name_of
 from .options import Settings
 from .routes import Route, is_of_anthropic, is_replayed, route_of
 from .stored.async_store import AsyncStore

@@ -10,7 +10,7 @@ from ...notes import TurnFacts
 from ...wire.json_codec import string
 from ...wire.usage import Counts
 from ..exchange import Exchange, Timing
-from ..outcome import what_was_done
+from ..headline import what_was_done
 from ..parse.reply import parse_reply
 from ..parse.request import model_asked, parse_request
 from ..parse.values import ParsedCall, ParsedChoice, ParsedReply, Prose

@@ -35,7 +35,8 @@ from ..http_headers import (
     set_event_stream,
     set_stream_framing,
 )
-from ..observe.monitor import FlowMonitor, name_of
+from ..observe.flow_name import name_of
+from ..observe.monitor import FlowMonitor
 from ..run_slices import ClientLeft, in_slices
 from ..stored.async_store import AsyncStore
 from .bridge_request import SENT_AGAIN

@@ -28,7 +28,8 @@ from ..decision import Decision
 from ..error_responses import error_response, errors_for, refusal
 from ..flow_state import running_turns, state_of
 from ..http_headers import body_of, request_body, request_value, set_json
-from ..observe.monitor import FlowMonitor, name_of
+from ..observe.flow_name import name_of
+from ..observe.monitor import FlowMonitor
 from ..observe.recorder import ClientRequest, FlowRecorder
 from ..options import Settings
 from ..response_owner import asker_of

@@ -33,7 +33,8 @@ from ..body_clues import MAX_ERROR
 from ..content_decoding import DecodingError
 from ..flow_state import state_of
 from ..http_headers import body_of, request_body, request_value, set_json
-from ..observe.monitor import FlowMonitor, name_of
+from ..observe.flow_name import name_of
+from ..observe.monitor import FlowMonitor
 from ..observe.recorder import ClientRequest, recorder_of
 from ..options import Settings
 from ..response_owner import asker_of

@@ -16,7 +16,7 @@ from ...wire.json_codec import Json, NotJson, dumps, loads, objects, string
 from ..content_decoding import DecodingError
 from ..error_responses import error_response, errors_for, refusal
 from ..http_headers import body_of
-from ..observe.monitor import name_of
+from ..observe.flow_name import name_of
 from ..routes import Route, route_of
 from ..run_slices import ClientLeft, in_slices
 from .client_api import received_body, received_value

@@ -48,7 +48,8 @@ from ..http_headers import (
     request_value,
     set_stream_framing,
 )
-from ..observe.monitor import FlowMonitor, name_of
+from ..observe.flow_name import name_of
+from ..observe.monitor import FlowMonitor
 from ..observe.recorder import FlowRecorder, recorder_of
 from ..options import Settings
 from ..routes import is_of_anthropic, route_of

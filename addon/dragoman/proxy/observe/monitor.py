@@ -13,10 +13,10 @@ from collections import Counter
 
 from mitmproxy import http
 from mitmproxy.flow import Error
-from mitmproxy.net.http.url import hostport
 
 from ...bridge.reader_writer_pairs import read_reply
-from ...inspect.outcome import LOST, OURS, RUNNING, Job, headline, outcome_of
+from ...inspect.headline import headline
+from ...inspect.outcome import LOST, OURS, RUNNING, Job, outcome_of
 from ...inspect.parse.request import model_asked
 from ...inspect.stats import Stats
 from ...notes import TurnFacts, printable
@@ -26,6 +26,7 @@ from ...wire.chat_end import EARLY
 from ..flow_state import forget
 from ..flows.live_stream import LiveStream, WatchedStream
 from ..routes import is_self_test
+from .flow_name import host_of, name_of
 from .recorder import KEY, FlowRecorder, exchange_of, plain, readable, recorder_of
 from .refresh import FlowRefresher, show, watched_by_somebody
 
@@ -45,8 +46,6 @@ SILENTLY_USELESS = 20
 MAX_HOSTS = 1000
 MAX_CHECKED = 1024 * 1024
 """Characters of arguments that are compared with schemas at the end of a flow."""
-MAX_NAME = 300
-"""Characters of a flow's name in the log."""
 
 
 class FlowMonitor:
@@ -264,14 +263,3 @@ def _mark(record: FlowRecorder) -> str:
     if record.evidence.calls:
         return REPAIRED
     return INTERCEPTED if record.outcome is RUNNING else ""
-
-
-def host_of(request: http.Request) -> str:
-    """With its port, unless that is its scheme's own: one machine may run several engines."""
-    return hostport(request.scheme, request.pretty_host, request.port)
-
-
-def name_of(flow: http.HTTPFlow) -> str:
-    """The flow in the log: in one line, without its query, which may hold a key."""
-    name = f"{host_of(flow.request)}{flow.request.path[:MAX_NAME].partition('?')[0]}"
-    return printable(name, MAX_NAME)

@@ -22,7 +22,8 @@ from ...wire.json_codec import NotJson, loads
 from ..options import Settings
 from ..routes import is_self_test, route_of
 from .commands import as_table
-from .monitor import host_of, name_of, refused
+from .flow_name import host_of, name_of
+from .monitor import refused
 from .recorder import exchange_of, readable, recorder_of
 from .refresh import watched_by_somebody
 

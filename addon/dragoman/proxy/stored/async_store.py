@@ -34,7 +34,7 @@ from ...stored.stored_response import OtherVersion, StoredResponse, Unreadable
 from ...wire.errors import Refused
 from ...wire.json_codec import Json
 from ...wire.request_bounds import MAX_BODY
-from ..observe.monitor import host_of
+from ..observe.flow_name import host_of
 from ..response_owner import is_anonymous
 from .open_store import open_store, place_of
 from .store_thread import StoreThread

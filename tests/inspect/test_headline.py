@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.inspect.outcome import Job, headline, outcome_of
+from dragoman.inspect.headline import headline
+from dragoman.inspect.outcome import Job, outcome_of
 from dragoman.inspect.parse.frames import gap
 from dragoman.notes import Evidence, ReplyFacts, TurnFacts
 from dragoman.wire.reply_bounds import MAX_PARTS
