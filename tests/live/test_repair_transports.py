@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from fixtures.regenerate import chat_fixtures, request
 from fixtures.server import Reply, Upstream
 from tests.live import wire
 from tests.live.chat import CONTROLS, REQUEST, Chat, fixture_bytes
@@ -23,8 +21,6 @@ FIXTURE = "kimi_specification"
 SECTION = "<|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0"
 ARGUMENTS = "<|tool_call_argument_begin|>"
 Mitmdumps = Callable[..., Mitmdump]
-_MADE = re.compile(rb"call_(\d)_\d+")
-"""Ids that are made of the time."""
 
 
 def regular(http2_upstream: bool) -> Callable[[Upstream, Upstream, Mitmdumps], Chat]:
@@ -124,18 +120,6 @@ def test_a_stream_without_markers_is_identical(ask: Ask, framing: str) -> None:
     reply = ask("clean_odd_framing", f";framing={framing};cut=bytes:23")
     assert reply.complete
     assert reply.body == fixture_bytes("clean_odd_framing")
-
-
-@pytest.mark.parametrize("cut", [";cut=event", ";cut=bytes:37"])
-def test_a_client_gets_what_every_fixture_means(chat: Chat, cut: str) -> None:
-    for folder in chat_fixtures():
-        file = next(folder.glob("chat.*"))
-        got = chat.ask(folder.name, cut, request=request(folder))
-        assert got.complete == (not folder.name.endswith("ends_inside_call")), folder.name
-        whole = _MADE.sub(rb"\1", file.read_bytes())
-        # The last two chunks are of a reply that ends there: the call as text, a finish reason.
-        wanted = whole if got.complete else whole.rsplit(b"data: ", 2)[0]
-        assert _MADE.sub(rb"\1", got.body) == wanted, folder.name
 
 
 def stalling(*deltas: dict[str, str], at: str) -> tuple[bytes, str]:

@@ -19,6 +19,7 @@ from dragoman.repair.repair_options import RepairOptions
 from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.wire.reply_bounds import MAX_HELD
 from dragoman.wire.sse import Frame, split
+from fixtures.regenerate import expected
 from tests.bridge.messages_streams import (
     BASH,
     K2,
@@ -232,7 +233,7 @@ def test_the_calls_are_those_that_chat_clients_get(folder: Any) -> None:
     ]
     asked = REQUEST | {"model": given["model"], "tools": tools}
     said = said_in((folder / "upstream.sse").read_bytes())
-    wanted = read_chat((folder / "chat.sse").read_bytes())
+    wanted = read_chat(expected(folder))
     blocks = [({"reasoning": "thinking"}.get(kind, kind), texts) for kind, texts in said]
     got = read(repaired(stream(blocks, model=str(given["model"])), asked))
     calls = [block for block in got.blocks if block["type"] == "tool_use"]

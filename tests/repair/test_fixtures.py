@@ -35,37 +35,29 @@ every_stream = pytest.mark.parametrize("folder", STREAMS, ids=lambda folder: fol
 every_cuttable = pytest.mark.parametrize("folder", CUTTABLE, ids=lambda folder: folder.name)
 
 
-def _answer(folder: Path) -> bytes:
-    file = regenerate.upstream(folder)
-    assert file is not None
-    return file.read_bytes()
+_answer = regenerate.answer_of
 
 
 @by_name
 def test_result_is_the_expected_one(folder: Path) -> None:
-    answer = _answer(folder)
-    suffix = regenerate.upstream(folder).suffix  # type: ignore[union-attr]
-    assert regenerate.expected(folder, answer) == (folder / f"chat{suffix}").read_bytes(), (
+    name, result = regenerate.expectation(folder, regenerate.expected(folder))
+    assert result == (folder / name).read_bytes(), (
         "if this change is wanted, run `make fixtures` and look at the diff"
     )
 
 
 @by_name
-def test_clean_replies_are_untouched(folder: Path) -> None:
-    answer = _answer(folder)
-    if folder.name.startswith("clean_") or folder.name == "kimi_unknown_markers":
-        assert regenerate.expected(folder, answer) == answer
-    else:
-        assert regenerate.expected(folder, answer) != answer
+def test_clean_replies_are_untouched_byte_for_byte_and_others_are_not(folder: Path) -> None:
+    untouched = regenerate.expected(folder) == _answer(folder)
+    assert untouched == regenerate.is_clean(folder)
 
 
 @by_name
 def test_no_marker_is_left_but_those_quoted_in_arguments(folder: Path) -> None:
     if folder.name.startswith("clean_") or folder.name in DAMAGED:
         return  # untouched, see above; some do not even hold JSON
-    suffix = regenerate.upstream(folder).suffix  # type: ignore[union-attr]
-    result = (folder / f"chat{suffix}").read_bytes()
-    if suffix == ".json":
+    result = regenerate.expected(folder)
+    if folder not in STREAMS:
         messages = [choice["message"] for choice in json.loads(result)["choices"]]
         texts = [str(message.get(field)) for message in messages for field in TEXT_FIELDS]
         calls = [call["function"] for message in messages for call in message["tool_calls"]]

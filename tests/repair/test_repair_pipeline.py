@@ -15,7 +15,7 @@ from dragoman.repair.scanner import Scanner
 from dragoman.repair.stage import at_once
 from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.wire.sse import LARGE, Frame, split
-from fixtures.regenerate import NOW, chat_fixtures, request
+from fixtures.regenerate import NOW, chat_fixtures, expected, request
 from tests.repair.streams import chunk, repair_whole, sse
 from tests.repair.turns import REQUEST
 
@@ -35,12 +35,12 @@ def fed(pipeline: RepairPipeline, stream: bytes, size: int) -> bytes:
 
 @pytest.mark.parametrize("folder", STREAMS, ids=lambda folder: folder.name)
 def test_a_stream_is_the_same_in_any_pieces_and_whole(folder: Path) -> None:
-    stream, expected = ((folder / name).read_bytes() for name in ("upstream.sse", "chat.sse"))
+    stream, result = (folder / "upstream.sse").read_bytes(), expected(folder)
     for size in (1, 7, 300, 1_000_000):
         pipeline = RepairPipeline(stage(folder), Evidence())
-        assert fed(pipeline, stream, size) + pipeline.close() == expected, size
+        assert fed(pipeline, stream, size) + pipeline.close() == result, size
     tools = DeclaredTools.of_request(request(folder))
-    assert repair_whole(stream, tools, RepairOptions(), Evidence(), NOW) == expected
+    assert repair_whole(stream, tools, RepairOptions(), Evidence(), NOW) == result
 
 
 def test_after_a_large_event_the_next_one_waits_for_the_next_call_and_nothing_is_lost() -> None:
