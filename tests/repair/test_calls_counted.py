@@ -1,23 +1,27 @@
-"""How much Python a frame takes, in calls: these do not depend on the machine."""
+"""How much Python a frame takes, in calls and in files: these do not depend on the machine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 
-from dragoman.bridge.reader_writer_pairs import turn_reader
+from dragoman.bridge.reader_writer_pairs import Api, stage_for, tools_of, turn_reader
 from dragoman.bridge.reply.bridge_pipeline import BridgePipeline
-from dragoman.chat.repair import ChatRepair
+from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.notes import Evidence
-from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.repair_options import RepairOptions
+from dragoman.reply.frame_queue import QueuedRepair
 from dragoman.reply.repair_pipeline import RepairPipeline
-from tests.bridge.replying import new_reply
+from dragoman.reply.turn_context import Tool, TurnContext
+from dragoman.wire.sse import split
+from tests.bridge import messages_streams, messaging, replying
+from tests.bridge.hosts import VLLM
 from tests.counting import calls_of
 from tests.repair.streams import NOW, chunk, sse
-from tests.repair.turns import REQUEST
+from tests.repair.turns import REQUEST, TOOLS
 
 MODEL = "kimi-k2"
 CALL = [
@@ -28,11 +32,13 @@ WORDS = [f"word{number} " for number in range(30)]
 BEGUN = [*CALL, *WORDS]
 """A call and text: what is made once for a reply is made."""
 FRAMES = {
+    "text of a clean reply": (WORDS, "next "),
     "more text": (BEGUN, "next "),
     "a marker that begins a section": (BEGUN, "<|tool_calls_section_begin|>"),
     "a marker that begins a call": ([*BEGUN, "<|tool_calls_section_begin|>"], CALL[0]),
     "a header that starts a call": ([*BEGUN, "<|tool_calls_section_begin|>", *CALL[:4]], CALL[4]),
     "more arguments": ([*BEGUN, "<|tool_calls_section_begin|>", *CALL[:6], *WORDS], "next "),
+    "the end of the first call": (CALL[:8], CALL[8]),
     "the end of a call": ([*BEGUN, "<|tool_calls_section_begin|>", *CALL[:8]], CALL[8]),
 }
 HELD = [
@@ -40,39 +46,77 @@ HELD = [
     *('<|open|>argument key="command" type="string"<|sep|>', *WORDS),
 ]
 FRAMES["more of a call that is held"] = ([*BEGUN, *HELD], "next ")
-ALLOWED = {
-    "more text": (18, 31),
-    "a marker that begins a section": (61, 58),
-    "a marker that begins a call": (66, 63),
-    "a header that starts a call": (75, 72),
-    "more arguments": (25, 25),
-    "the end of a call": (320, 340),
-    "more of a call that is held": (22, 22),
+WAYS: dict[str, tuple[Api, str]] = {
+    "chat": ("chat", ""),
+    "Responses": ("responses", ""),
+    "Messages": ("messages", ""),
+    "chat to Responses": ("chat", "responses"),
+    "chat to Messages": ("chat", "messages"),
 }
-"""Repaired, and bridged as well; with the facts that `reply.facts` notes."""
+"""The API of the host, and that of the client if it is another."""
+ALLOWED = {
+    "text of a clean reply": (17, 34, 32, 36, 42),
+    "more text": (18, 59, 49, 31, 37),
+    "a marker that begins a section": (60, 85, 81, 57, 57),
+    "a marker that begins a call": (65, 92, 88, 62, 62),
+    "a header that starts a call": (72, 150, 134, 69, 69),
+    "more arguments": (23, 48, 42, 21, 21),
+    "the end of the first call": (356, 672, 394, 301, 311),
+    "the end of a call": (285, 558, 341, 290, 282),
+    "more of a call that is held": (22, 47, 41, 20, 20),
+}
+"""Those of each way; with the facts that `reply.facts` notes."""
 
 
-def _frame(text: str) -> bytes:
-    return sse([chunk({"content": text}, model=MODEL)], done=False)
+def _frames(api: Api, texts: list[str]) -> list[bytes]:
+    """A stream up to the last of these texts."""
+    if api == "chat":
+        return [sse([chunk({"content": text}, model=MODEL)], done=False) for text in texts]
+    if api == "responses":
+        stream, last = VLLM.stream([("text", texts)], model=MODEL), b"output_text.done"
+    else:
+        stream = messages_streams.stream([("text", texts)], model=MODEL)
+        last = b"content_block_stop"
+    frames = [frame.raw for frame in split(stream)]
+    ends = next(at for at, frame in enumerate(frames) if last in frame)
+    return frames[:ends]
 
 
-def _feeding(*, bridged: bool) -> Callable[[bytes], object]:
+def _request(api: Api) -> dict[str, Any]:
+    tools = [tool["function"] for tool in REQUEST["tools"]]
+    if api == "responses":
+        return {"model": MODEL, "tools": [{"type": "function", **tool} for tool in tools]}
+    if api == "messages":
+        schemas = [{"name": t["name"], "input_schema": t["parameters"]} for t in tools]
+        return {"model": MODEL, "tools": schemas}
+    return {"model": MODEL, **REQUEST}
+
+
+def _feeding(way: str) -> Callable[[bytes], object]:
+    api, client = WAYS[way]
     evidence = Evidence()
-    tools = DeclaredTools.of_request({**REQUEST, "model": MODEL})
-    repair = ChatRepair(tools, RepairOptions(), evidence, NOW)
-    if not bridged:
+    repair = stage_for(tools_of(_request(api), api), RepairOptions(), evidence, NOW)
+    if not client:
         return RepairPipeline(repair, evidence, read=turn_reader()).feed
-    reply = new_reply(evidence)
+    reply: ReplyConverter
+    if client == "responses":
+        named = {name: Tool("function", name) for name in TOOLS}
+        turn = TurnContext(request={}, model=MODEL, stream=True, tools=named)
+        reply = replying.new_reply(evidence, turn_=turn)
+    else:
+        reply = messaging.new_message(evidence, messaging.turn(TOOLS))
     reply.open()
+    assert isinstance(repair, QueuedRepair)
     return BridgePipeline(reply, repair).feed
 
 
-@pytest.mark.parametrize("bridged", [False, True], ids=["repaired", "bridged"])
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("what", FRAMES)
-def test_a_frame_takes_few_calls(what: str, bridged: bool) -> None:
+def test_a_frame_takes_few_calls(what: str, way: str) -> None:
     before, last = FRAMES[what]
-    feed, frame = _feeding(bridged=bridged), _frame(last)
-    for text in before:
-        feed(_frame(text))
+    feed = _feeding(way)
+    *frames, frame = _frames(WAYS[way][0], [*before, last])
+    for each in frames:
+        feed(each)
     count = calls_of(partial(feed, frame), in_c=False)
-    assert count <= ALLOWED[what][bridged]
+    assert count <= ALLOWED[what][[*WAYS].index(way)]

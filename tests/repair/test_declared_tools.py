@@ -323,8 +323,8 @@ def test_a_name_and_a_key_that_are_glued_are_those_of_one_tool(
 
 
 def test_a_call_by_an_alias_lacks_what_its_tool_requires() -> None:
-    assert BASH.lacks("read", "{}") == BASH.lacks("mcp__files__read", "{}") == "all"
-    assert BASH.lacks("read", '{"path": "a"}') == BASH.lacks("gone", "{}") == ""
+    assert BASH.lacks("read", {}) == BASH.lacks("mcp__files__read", {}) == "all"
+    assert BASH.lacks("read", {"path": "a"}) == BASH.lacks("gone", {}) == ""
 
 
 def test_a_call_without_a_name_never_means_the_alias_of_its_tool() -> None:

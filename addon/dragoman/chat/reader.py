@@ -90,7 +90,7 @@ class ChatReader:
 
     @property
     def remembered(self) -> int:
-        return sum(each.remembered for each in self._assemblers.values()) + self._beside
+        return sum([each.remembered for each in self._assemblers.values()]) + self._beside
 
     def take_repeated(self) -> int:
         return sum(assembler.take_repeated() for assembler in self._assemblers.values())

@@ -59,7 +59,8 @@ class CallNamer:
         if name is None:
             name = header.name or header.literal or "unnamed"
             form = form if header.name else LITERAL
-        return Call(name, whole.pieces, header.call_id, form, self._format, whole.unmarked)
+        unmarked, read = whole.unmarked, whole.read
+        return Call(name, whole.pieces, header.call_id, form, self._format, unmarked, read)
 
     def _name(self, header: Header) -> str | None:
         """The declared tool that a header names."""

@@ -457,7 +457,7 @@ class CallReader:
             return False
         candidate = self.candidate
         if candidate is not None and not candidate.waits:
-            candidate.lacks = self._tools.lacks(call.name, call.arguments)
+            candidate.lacks = self._tools.lacks(call.name, call.value)
             if not candidate.lacks:
                 self.commit()
         self._add(call)

@@ -24,6 +24,7 @@ from typing import Generic, Literal, Protocol, TypeVar
 
 from ..wire.chat_calls import ID_PREFIX, read_delta
 from ..wire.json_codec import Json, NotJson, array, loads, objects, string
+from .events import NOT_JSON
 from .schema import OutOfSteps, Steps, accepts, flattened, properties, required
 
 _PREFIX = re.compile(r"\Afunctions?[._:(]*", re.IGNORECASE)
@@ -227,17 +228,12 @@ class DeclaredTools:
             self._flat[found] = flattened(self._schemas[self._meant[found]])
         return self._flat[found]
 
-    def lacks(self, name: str, arguments: str) -> Literal["", "some", "all"]:
-        """Whether an argument is not there that this tool requires, or none that it declares is."""
+    def lacks(self, name: str, value: object) -> Literal["", "some", "all"]:
+        """Whether an argument is not there that this tool requires, or none that it declares is;
+        `value`: that of the arguments."""
         name = self._meant.get(name, name)
         needs = self._required.get(name)
-        if not needs:
-            return ""
-        try:
-            value = loads(arguments)
-        except NotJson:
-            return ""
-        if not isinstance(value, dict) or needs <= value.keys():
+        if not needs or not isinstance(value, dict) or needs <= value.keys():
             return ""
         return "some" if value.keys() & properties(self._schemas[name]).keys() else "all"
 
@@ -272,10 +268,17 @@ class DeclaredTools:
         """Whether arguments are invalid JSON, or the schema of this tool refuses them."""
         try:
             value = loads(arguments or "{}")
-            schema = self._schemas.get(self._meant.get(name, ""), {})
-            return not accepts(schema, value, Steps())
         except NotJson:
             return True
+        return self.refuses_value(name, value)
+
+    def refuses_value(self, name: str, value: object) -> bool:
+        """As `refuses`, of arguments that were read."""
+        if value is NOT_JSON:
+            return True
+        schema = self._schemas.get(self._meant.get(name, ""), {})
+        try:
+            return not accepts(schema, value, Steps())
         except OutOfSteps:
             return False
 

@@ -7,8 +7,15 @@ changes.  They are not frozen, as a frozen record takes three times as long to m
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from ..wire.json_codec import NotJson, loads
+
+UNREAD: Any = object()
+"""The value of arguments that nobody has read."""
+NOT_JSON: Any = object()
+"""That of arguments that are no JSON."""
 
 
 @dataclass(slots=True)
@@ -58,6 +65,8 @@ class Whole:
     """Its arguments, see `Call`."""
     unmarked: bool = False
     """Whether the text ended where a marker should have closed the call."""
+    read: Any = field(default=UNREAD, repr=False, compare=False)
+    """What they say, if the parser has read them."""
 
 
 @dataclass(slots=True)
@@ -94,10 +103,22 @@ class Call:
     """The name of its format."""
     unmarked: bool = False
     """See `Whole`."""
+    read: Any = field(default=UNREAD, repr=False, compare=False)
+    """See `Whole`."""
 
     @property
     def arguments(self) -> str:
         return "".join(self.pieces)
+
+    @property
+    def value(self) -> Any:
+        """What its arguments say, read once; `NOT_JSON` if they are none."""
+        if self.read is UNREAD:
+            try:
+                self.read = loads(self.arguments)
+            except NotJson:
+                self.read = NOT_JSON
+        return self.read
 
 
 class Drop(enum.Enum):

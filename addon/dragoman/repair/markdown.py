@@ -251,7 +251,7 @@ class MarkdownCode:
     def add_call(self) -> None:
         """A call is here, which leaves as one: a word of a line of text."""
         self._call_indent = _width(self._line)
-        if self._indent():
+        if self._call_indent and self._indent():
             self._line = ""
         self.feed("x")
 

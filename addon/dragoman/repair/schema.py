@@ -13,8 +13,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from ..wire.json_codec import Json, array, string
-from ..wire.json_schema import PARTS, TYPES, is_of, listed, parts_of, strings
+from ..wire.json_codec import Json, array
+from ..wire.json_schema import PARTS, is_among, parts_of, strings
 
 MAX_DEPTH = 64
 """Nesting of schema and value beyond which nothing is accepted."""
@@ -79,8 +79,7 @@ def accepts(schema: object, value: object, steps: Steps, depth: int = 0) -> bool
     if depth > MAX_DEPTH:
         return False
     choices, items = schema.get("enum"), schema.get("items")
-    types = [name for name in map(string, listed(schema.get("type"))[:8]) if name in TYPES]
-    if types and not any(is_of(value, name) for name in types):
+    if "type" in schema and not is_among(value, schema["type"], 8):
         return False
     if isinstance(choices, list) and not steps.enumerated(choices, value):
         return False
@@ -90,12 +89,15 @@ def accepts(schema: object, value: object, steps: Steps, depth: int = 0) -> bool
         return all(accepts(items, item, steps, depth + 1) for item in value)
     if not isinstance(value, dict):
         return True
-    declared, others = properties(schema), schema.get("additionalProperties", True)
     steps.take(len(array(schema.get("required"))) // 8)
-    return all(name in value for name in required(schema)) and all(
-        accepts(declared.get(name, others), member, steps, depth + 1)
-        for name, member in value.items()
-    )
+    for name in required(schema):
+        if name not in value:
+            return False
+    declared, others = properties(schema), schema.get("additionalProperties", True)
+    for name, member in value.items():
+        if not accepts(declared.get(name, others), member, steps, depth + 1):
+            return False
+    return True
 
 
 def _kind(value: object) -> bool:

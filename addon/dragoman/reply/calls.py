@@ -108,7 +108,7 @@ class Calls:
         _note(self._evidence, self._tools, call)
         part = Part("call", self._choice, leaked=True)
         begin = CallBegin(part, call.call_id, call.name)
-        return [begin, *(Arguments(part, piece) for piece in call.pieces), PartEnd(part)]
+        return [begin, *[Arguments(part, piece) for piece in call.pieces], PartEnd(part)]
 
     # Native calls
 
@@ -273,6 +273,5 @@ def _note(evidence: Evidence, tools: DeclaredTools, call: Call) -> None:
     evidence.call(call.name, call.format, call.form)
     if call.unmarked:
         evidence.note("inferred", "the end of a call")
-    arguments = call.arguments
-    if len(arguments) <= MAX_CHECKED and tools.refuses(call.name, arguments):
+    if len(call.arguments) <= MAX_CHECKED and tools.refuses_value(call.name, call.value):
         evidence.refused_calls += 1

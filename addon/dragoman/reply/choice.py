@@ -221,10 +221,10 @@ class Choice:
     def move(self, slots: list[Slot]) -> None:
         """Beside a call, what is left of a frame's texts goes to the answer (the specification),
         unless it is blank, or stays."""
-        if any(slot.stays for slot in slots) or all(slot.same for slot in slots):
-            return
-        for slot in slots:
-            move(slot, self._reader.part_of)
+        changed = [slot for slot in slots if not slot.same]
+        if changed and not [slot for slot in slots if slot.stays]:
+            for slot in slots:
+                move(slot, self._reader.part_of)
 
 
 def _of_call(delta: Arguments | PartEnd | Other) -> bool:

@@ -58,6 +58,17 @@ def is_of(value: object, name: str) -> bool:
     return own == name or (own == "integer" and name == "number")
 
 
+def is_among(value: object, types: object, limit: int) -> bool:
+    """Whether a value is of one of these `types`, a name or a list of which the first `limit` are
+    looked at; any is, if none of them is known."""
+    own, known = type_of(value), False
+    for name in types[:limit] if isinstance(types, list) else [types]:
+        if name == own or (name == "number" and own == "integer"):
+            return True
+        known = known or (isinstance(name, str) and name in TYPES)
+    return not known
+
+
 def own_types(schema: Json, limit: int | None = None) -> list[str]:
     """The types that a schema names, else those of the values that it allows; the first `limit`
     of either are looked at."""

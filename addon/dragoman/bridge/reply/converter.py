@@ -174,7 +174,7 @@ class ReplyConverter:
                 self._take(said, words)
             else:
                 self._evidence.note("skipped", "part of an event too large to read")
-            self._bound(frame, before, held=said.held)
+            self._bound(frame, before, said)
 
     def count(self, counted: Json | None) -> None:
         """The value of a frame with a usage."""
@@ -185,11 +185,12 @@ class ReplyConverter:
         """So many heads of calls were repeated, and began none."""
         self._evidence.note("skipped", "head of a call like the one before", count)
 
-    def _bound(self, frame: Frame, before: int, *, held: bool = False) -> None:
-        """Fail a turn that is too large, or empty for too long, after a frame; `held`: repair has
-        what it says."""
+    def _bound(self, frame: Frame, before: int, said: Said | None = None) -> None:
+        """Fail a turn that is too large, or empty for too long, after a frame, which may be `said`
+        to have something that repair holds."""
         size = self._order.size + self._turn.size
-        self._empty = self._empty + len(frame.raw) if size == before and not held else 0
+        says = size != before or (said is not None and said.held)
+        self._empty = 0 if says else self._empty + len(frame.raw)
         if self.writer.ended:
             return
         if self._empty > MAX_EMPTY and frame.whole:

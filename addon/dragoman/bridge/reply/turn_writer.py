@@ -56,9 +56,9 @@ class TurnWriter:
         words = [word for slot in said.slots for word in _left(slot, same=same)]
         facts.words(facts.client, said, self._reader, words)
         reply.take(said, words)
-        ends = any(isinstance(word, Finish | Done) for word in words)
-        if ends and (repeated := self._reader.take_repeated()):
-            reply.skipped_heads(repeated)
+        for word in words:
+            if isinstance(word, Finish | Done) and (repeated := self._reader.take_repeated()):
+                reply.skipped_heads(repeated)
         return []
 
     def end(self, last: Said) -> list[Frame]:

@@ -13,6 +13,7 @@ from collections.abc import Set as AbstractSet
 
 from ...wire.json_codec import MAX_NESTING, dumps
 from ..declared_tools import DeclaredTools
+from ..events import Whole
 from ..schema import properties
 from .held_arguments import CallEnds, HeldArguments
 from .json_alone import fits
@@ -142,7 +143,7 @@ class BracketedArguments(HeldArguments):
             return None
         return super()._is_whole(ended=ended)
 
-    def _read(self, text: str) -> list[str] | None:
+    def _read(self, text: str) -> Whole | None:
         """The JSON text of the object that this is, its values by the tool's schema; None if it is
         none, or a member comes twice."""
         must_fit = self._must_fit
@@ -157,7 +158,7 @@ class BracketedArguments(HeldArguments):
         arguments = "{" + ",".join(typed) + "}"
         if must_fit and not fits(self._tools, self._name, arguments):
             return None
-        return [arguments]
+        return Whole([arguments])
 
     def _typed(self, key: str, value: object) -> str:
         """The JSON text of a value: of one that is a string against its schema, or none against it,

@@ -18,7 +18,7 @@ import re
 from functools import partial
 
 from ..declared_tools import DeclaredTools
-from ..events import Header
+from ..events import Header, Whole
 from .bracketed import PYTHON_SO_FAR
 from .enclosed_json import CLOSE, OPEN
 from .held_arguments import CallEnds
@@ -114,11 +114,11 @@ class _NamedArguments(JsonArguments):
         super().__init__(name, ends)
         self._tools = tools
 
-    def _read(self, text: str) -> list[str] | None:
-        pieces = super()._read(text)
-        if pieces is None or not fits(self._tools, self._name, "".join(pieces)):
+    def _read(self, text: str) -> Whole | None:
+        whole = super()._read(text)
+        if whole is None or not fits(self._tools, self._name, "".join(whole.pieces)):
             return None
-        return pieces
+        return whole
 
 
 class _NamedParser(JsonCallsParser):

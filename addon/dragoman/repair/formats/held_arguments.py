@@ -76,7 +76,7 @@ class CallEnds:
         """Whether a call, whose last bracket is before this place in a text, is one; None if that
         depends on text to come.  `ended`: no more comes."""
         at = self._after_bracket(text, at)
-        if self.is_last(text, at):
+        if self._is_last(text, at):
             return True if ended else None
         found = self.markers.find(text, at)
         if found is not None and not text[at : found.start()].strip():
@@ -94,7 +94,9 @@ class CallEnds:
 
     def is_last(self, text: str, at: int) -> bool:
         """Whether there is nothing but white space or half a marker."""
-        at = self._after_bracket(text, at)
+        return self._is_last(text, self._after_bracket(text, at))
+
+    def _is_last(self, text: str, at: int) -> bool:
         begin = _NOT_BLANK.search(text, at)
         return begin is None or self.markers.unfinished(text, at) == len(text) - begin.start()
 
@@ -144,8 +146,8 @@ class HeldArguments(CallArguments):
         """Follow what has come."""
         raise NotImplementedError
 
-    def _read(self, text: str) -> list[str] | None:
-        """The pieces of the arguments; None if this is no call."""
+    def _read(self, text: str) -> Whole | None:
+        """The arguments; None if this is no call."""
         raise NotImplementedError
 
     def _is_whole(self, *, ended: bool) -> bool | None:
@@ -184,11 +186,12 @@ class HeldArguments(CallArguments):
         self._damage(len(self._buffer) if end is None else end, cut=cut)
 
     def _give(self, *, unmarked: bool = False) -> None:
-        pieces = self._read(str(self._text))
-        if pieces is None:
+        whole = self._read(str(self._text))
+        if whole is None:
             self._damage(self._at)
         else:
-            self._end(Whole(pieces, unmarked))
+            whole.unmarked = unmarked
+            self._end(whole)
 
     def _damage(self, end: int, *, cut: bool = False) -> None:
         self._at = end

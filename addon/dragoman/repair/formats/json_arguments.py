@@ -65,11 +65,13 @@ class JsonArguments(HeldArguments):
         self._at = len(self._buffer)
         return False
 
-    def _read(self, text: str) -> list[str] | None:
+    def _read(self, text: str) -> Whole | None:
         found = read_json(text)
         if found is not None and isinstance(found[0], str):
             inner = read_json(found[0])
             found = inner if inner and isinstance(inner[0], dict) else found
         if found is None:
             return None
-        return self._text.pieces(0, len(text)) if found[1] == text else [found[1]]
+        value, json = found
+        pieces = self._text.pieces(0, len(text)) if json == text else [json]
+        return Whole(pieces, read=value)
