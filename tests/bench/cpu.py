@@ -103,16 +103,16 @@ def _cpu(
             plain,
             dragoman,
             "ratio",
-            Goal(_limit(stream, api, joined=pace == "0")),
+            Goal(_limit(api, joined=pace == "0")),
         )
 
 
-def _limit(stream: str, api: str, *, joined: bool) -> float:
-    """How much more than plain mitmproxy it may take: an event that comes alone costs mitmproxy
-    most, and of those that come together, a clean one passes nearly for nothing."""
+def _limit(api: str, *, joined: bool) -> float:
+    """How much of what plain mitmproxy takes it may take: what comes together passes by
+    mitmproxy's layers."""
     if joined:
-        return 0.5 if stream == "clean" else 1.5
-    return 1.2 if api == CHAT else 1.4
+        return 1.0
+    return 1.25 if api == CHAT else 1.35
 
 
 def _check(side: str, proxy: Proxy, asked: bytes) -> None:

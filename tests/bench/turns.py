@@ -72,4 +72,6 @@ def _underway(proxy: Proxy) -> float:
     """Seconds of CPU time that a stream has taken up to its end."""
     before = proxy.cpu_time
     take(proxy.port, request(f"thinking-{EVENTS}", RESPONSES, pace="hold"))
-    return proxy.cpu_time - before
+    taken = proxy.cpu_time - before
+    assert taken, "nothing has come: the machine is busy"
+    return taken
