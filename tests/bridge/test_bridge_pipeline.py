@@ -106,6 +106,15 @@ def test_after_a_large_event_what_follows_waits_for_the_next_call_and_nothing_is
     assert closed.feed(stream) + closed.close() == expected
 
 
+def test_what_waits_behind_a_large_event_is_sent_before_a_break() -> None:
+    stream = chat_sse([text("a"), text("b" * LARGE), text("c"), text("d")], done=False)
+    broken = BridgePipeline(new_reply(Evidence()), None, breaks=False)
+    frames = broken.feed(stream) + broken.give_up("the connection was lost")
+    said = [frame.json["delta"][:1] for frame in frames if ".delta" in frame.json["type"]]
+    assert said == ["a", "b", "c", "d"]
+    assert frames[-1].json["type"] == "response.failed"
+
+
 @pytest.mark.parametrize("blank", [b"\n\n\n", b"\n\n\n\n", b"\n\n\n\n\n"])
 def test_an_event_may_end_with_several_blank_lines(blank: bytes) -> None:
     stream = (LEAK / "upstream.sse").read_bytes()

@@ -93,6 +93,15 @@ def test_a_custom_call_is_one_of_a_function() -> None:
         assert gist(reply)["calls"] == [("patch", {"input": 'a\n"b'})]
 
 
+@pytest.mark.parametrize("to", APIS)
+def test_a_reply_that_failed_fails(to: Api) -> None:
+    error = {"message": "no more of it", "type": "server_error", "code": "server_error"}
+    body = sse([chunk({"content": "a"}), {"error": error}])
+    reply = converted(body, {}, to)
+    assert gist(reply)["text"] == "a"
+    assert "no more of it" in str(reply.error)
+
+
 def test_the_same_api_is_the_repaired_reply() -> None:
     body = (FOLDER / "clean_text" / "upstream.sse").read_bytes()
     assert convert_recorded(body, {}, "chat", Evidence(), NOW) == body
