@@ -17,7 +17,8 @@ from .chat_reply import ChatReply
 from .messages_reply import MessagesReply
 from .reader_writer_pairs import READERS, Api, api_of, read_reply, repair_whole, tools_of
 from .reply.bridge_pipeline import BridgePipeline
-from .reply.converter import ReplyConverter, ReplyWriter
+from .reply.converter import ReplyConverter
+from .reply.reply_writer import ReplyWriter
 from .responses_reply import ResponsesReply
 
 

@@ -96,7 +96,7 @@ class BridgePipeline:
             return at_once(self._convert_document(document))
         self._take(self._form.close())
         self._work_all(self._splitter.close())
-        return self.conclude() if self.reply.settled else self._break_off(EARLY)
+        return self.conclude() if self.reply.end.settled else self._break_off(EARLY)
 
     def conclude(self) -> list[Frame]:
         """The turn is over; the end of the body is not waited for."""
@@ -269,8 +269,8 @@ def answer(
         return failed(errors, EARLY)
     if stream:
         return Answer(200, joined(frames), stream=True)
-    if reply.error is not None:
-        return _failed(errors, reply.error)
+    if reply.end.error is not None:
+        return _failed(errors, reply.end.error)
     return Answer(200, dumps(reply.response))
 
 

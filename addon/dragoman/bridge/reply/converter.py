@@ -1,95 +1,25 @@
 """The reply of one bridged turn: what its upstream says in, events of the client's API out.
 
 `words -> one turn -> in order -> writer of the client's API`.
-What a frame says is written at once, but for what has to wait for an open call.
-The client gets exactly one end, or none where the upstream breaks off:
-
-| the upstream                                         | the end            |
-|------------------------------------------------------|--------------------|
-| sent a finish reason                                 | that of `FINISHES` |
-| sent ``[DONE]`` or a whole message without one       | completed,         |
-|   … but after reasoning alone, or nothing            | failed             |
-| sent an error                                        | failed             |
-| ended or broke off before any of these               | none               |
-| completed a turn in which a call is half written     | failed             |
-|   (after the finish reason), has no name, or is of   |                    |
-|   a custom tool and ends within its input            |                    |
+What a frame says is written at once, but for what has to wait for an open call.  When the turn is
+over is decided in `end_of_turn.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from typing import Any, Literal, Protocol
 
 from ...notes import Evidence
-from ...reply.event_queue import EventQueue
 from ...reply.parts_in_order import PartsInOrder
 from ...reply.words import Delta, Done, Failed, Finish, Other, Part, Said
-from ...wire.chat_end import EARLY
-from ...wire.errors import ErrorForm, ErrorObject, failure, known_error
-from ...wire.finish_reasons import TurnEnd
+from ...wire.errors import ErrorObject, failure, known_error
 from ...wire.json_codec import Json, NotJson
 from ...wire.reply_bounds import MAX_EMPTY, MAX_REPLY, TooMany
 from ...wire.sse import Frame
-from ...wire.usage import Counts, counts, merged
-from ..request.validation import label
-from .choices import Choices
-from .one_turn import OneTurn
-
-_NOTHING = "The upstream's answer ended without any part of a turn."
-
-
-class ReplyWriter(Protocol):
-    """Writes one reply of the client's API as `events`: its start, then what is said in order, then
-    its one end."""
-
-    errors: ErrorForm
-    """How its client reads an error in place of the reply."""
-    started: bool
-    ended: bool
-    """Whether the start has been written, and the end."""
-
-    @property
-    def events(self) -> EventQueue:
-        """What has been written and not sent yet."""
-
-    @property
-    def seeks_summary(self) -> bool:
-        """Whether the reply is a text alone, that has not come so far."""
-
-    @property
-    def response(self) -> Json:
-        """The reply so far; after its end, the body of one that is not streamed."""
-
-    def open(self) -> None:
-        """The upstream's headers have come."""
-
-    def start(self) -> None:
-        """The first time, the beginning of the reply."""
-
-    def heartbeat(self) -> None:
-        """An event without news; none after the end."""
-
-    def say(self, delta: Delta) -> None:
-        """The next delta, in order."""
-
-    def fault(self, finish: TurnEnd, lack_value: Sequence[str], *, answered: bool) -> str:
-        """Why a turn cannot end so; empty if it can.  `lack_value`: the names of calls that are
-        still to come, and end before their arguments do.  `answered`: there is more than
-        reasoning."""
-
-    def settle(self, *, cut: bool) -> None:
-        """Nothing more is said; `cut`: the turn was cut short."""
-
-    def finish(self, finish: TurnEnd, counted: Counts | None, stopped_by: str) -> None:
-        """The end of a turn, after `settle`.  `stopped_by`: the sequence at which it stopped, if
-        the host says so."""
-
-    def abandon(self) -> None:
-        """The turn has failed, or breaks off: what is open stays so."""
-
-    def report(self, error: ErrorObject, counted: Counts | None) -> None:
-        """The end of a turn that failed, after `abandon`."""
+from ...wire.usage import counts
+from .choices import Choices, OneTurn
+from .end_of_turn import EndOfTurn
+from .reply_writer import ReplyWriter, say
 
 
 class ReplyConverter:
@@ -112,29 +42,11 @@ class ReplyConverter:
         self._evidence = evidence
         self._order = PartsInOrder(names, evidence)
         calls = not writer.seeks_summary
-        self._counts: Counts | None = None
-        self._counted: Json = {}
-        """A later chunk with usage: some hosts count in every chunk."""
-        self._choices = Choices(evidence)
-        self._turn = OneTurn(
-            self._choices,
-            evidence,
-            thinks=thinks,
-            calls=calls,
-            mixes=mixes,
-        )
-        self._stopped_by = ""
-        self._has_choices = False
+        choices = Choices(evidence)
+        self._turn = OneTurn(choices, evidence, thinks=thinks, calls=calls, mixes=mixes)
+        self.end = EndOfTurn(writer, choices, self._turn, self._order, evidence)
         self._empty = 0
         """Bytes since the last text or call."""
-        self.error: ErrorObject | None = None
-        """Why the turn failed, with the most exact code; None if it did not."""
-
-    @property
-    def settled(self) -> bool:
-        """Whether the turn has its finish reason, and only its usage and the end of the stream
-        are missing."""
-        return self._choices.all_finished and not self.writer.ended
 
     @property
     def response(self) -> Json:
@@ -157,9 +69,9 @@ class ReplyConverter:
         writer, order, turn = self.writer, self._order, self._turn
         if (writer.started and not writer.ended) or self._may_write():
             before = order.size + turn.size
-            self._has_choices = True
+            self.end.has_choices = True
             if counted is not None:
-                self._counted = counted
+                self.end.latest = counted
             for delta in turn.more(part, text):
                 for each in order.take(delta):
                     writer.say(each)
@@ -179,7 +91,7 @@ class ReplyConverter:
     def count(self, counted: Json | None) -> None:
         """The value of a frame with a usage."""
         if counted is not None:
-            self._counted = counted
+            self.end.latest = counted
 
     def skipped_heads(self, count: int) -> None:
         """So many heads of calls were repeated, and began none."""
@@ -194,9 +106,9 @@ class ReplyConverter:
         if self.writer.ended:
             return
         if self._empty > MAX_EMPTY and frame.whole:
-            self._fail(failure("server_error", "The upstream sends nothing."))
+            self.end.fail(failure("server_error", "The upstream sends nothing."))
         elif size + self._turn.entries > MAX_REPLY:
-            self._fail(failure("server_error", "The reply is longer than can be kept."))
+            self.end.fail(failure("server_error", "The reply is longer than can be kept."))
 
     def drain(self) -> list[Frame]:
         """What is to be sent, once."""
@@ -209,25 +121,18 @@ class ReplyConverter:
     def close(self) -> list[Frame]:
         """The upstream has ended, or broken off; a turn that was not whole stays open."""
         self.end_body()
-        if self._may_write() and self._choices.all_finished:
-            self._end()
-        elif not self.writer.ended:
-            self._abandon()
+        if self._may_write():
+            self.end.closed()
         return self.drain()
 
     def fail(self, code: str, message: str) -> list[Frame]:
         """The bridge is at fault, or the client cannot be sent a break; a turn that was whole stays
         so."""
         if self._may_write():
-            self._fail(failure(code, message))
+            self.end.fail(failure(code, message))
         return self.drain()
 
     # The upstream's frames
-
-    def _say(self, deltas: Sequence[Delta]) -> None:
-        for delta in deltas:
-            for each in self._order.take(delta):
-                self.writer.say(each)
 
     def _may_write(self) -> bool:
         """Whether more may be written; the first time, the start is."""
@@ -243,13 +148,13 @@ class ReplyConverter:
             self._skip(frame)
             return
         if isinstance(first, Failed) and first.raw is value:
-            self._fail(known_error(first.error or ErrorObject()))
+            self.end.fail(known_error(first.error or ErrorObject()))
             return
         if value is not None and not isinstance(value, dict):
             self._evidence.note("skipped", "event that is no chunk")
         elif value is not None and (counted := counts(value)) is not None:
-            self._counts, self._counted = merged(self._counts, counted), {}
-        self._has_choices = self._has_choices or said.raw is not None
+            self.end.count(counted)
+        self.end.has_choices = self.end.has_choices or said.raw is not None
         for delta in deltas:
             if self.writer.ended:
                 return
@@ -257,96 +162,24 @@ class ReplyConverter:
 
     def _take_delta(self, delta: Delta) -> None:
         if isinstance(delta, Failed):
-            self._fail(known_error(delta.error or ErrorObject()))
+            self.end.fail(known_error(delta.error or ErrorObject()))
         elif isinstance(delta, Done):
-            self._end()
+            self.end.done()
         elif isinstance(delta, Finish):
-            finish, self._stopped_by = None, delta.stopped_by or self._stopped_by
-            if not delta.added:
-                finish = self._choices.finished(delta.choice, delta.reason)
-            if finish:
-                self._finish(finish, delta.reason)
+            self.end.finished(delta)
         else:
-            self._say(self._turn.take(delta))
+            say(self.writer, self._order, self._turn.take(delta))
 
     def _skip(self, frame: Frame) -> None:
         """A frame that has no value, or the end after those of another API."""
         if frame.is_done:
-            self._end()
+            self.end.done()
             return
         try:
             if frame.value is None and frame.data is not None:
                 self._evidence.note("skipped", "event that is no chunk")
         except TooMany as bound:
             message = f"The upstream's answer is too large: {bound}."
-            self._fail(failure("server_error", message))
+            self.end.fail(failure("server_error", message))
         except NotJson:
             self._evidence.note("skipped", "event that is not JSON")
-
-    # The end
-
-    def _finish(self, finish: TurnEnd | Literal["failed"], reason: Any) -> None:
-        """A finish reason: the items are complete now; usage may still come."""
-        if finish == "failed":
-            message = f"The upstream ended the turn with {label(reason)}."
-            self._fail(failure("server_error", message))
-        elif self._choices.all_finished:
-            self._settle(cut=self._choices.finish != "completed")
-
-    def _settle(self, *, cut: bool) -> None:
-        self._say(self._turn.end_content())
-        if fault := self._fault(cut=cut):
-            filtered = self._choices.finish == "content_filter"
-            self._end_failed(failure("invalid_prompt" if filtered else "server_error", fault))
-            return
-        for delta in self._order.settle(cut=cut):
-            self.writer.say(delta)
-        self.writer.settle(cut=cut)
-
-    def _fault(self, *, cut: bool) -> str:
-        """Why the turn cannot complete; empty if it can."""
-        if self._order.lacks_name(cut=cut):
-            return "The upstream called a tool without a name."
-        order, finish = self._order, self._choices.finish or "completed"
-        if fault := self.writer.fault(finish, order.lack_value, answered=order.answered):
-            return fault
-        return "The upstream wrote no summary." if self.writer.seeks_summary else ""
-
-    def _abandon(self) -> None:
-        self._order.abandon()
-        self.writer.abandon()
-
-    def _end(self) -> None:
-        """The upstream has sent that the turn is over."""
-        self._say(self._turn.end_content())
-        finish = self._choices.finish
-        ended = self._choices.all_finished or finish or self._order.answered
-        cut = finish not in (None, "completed")
-        if not ended or (self._order.half_written and not cut):
-            self._fail(failure("server_error", EARLY if self._has_choices else _NOTHING))
-            return
-        if finish is None:
-            self._evidence.note("inferred", "finish reason from the end of the stream")
-        self._settle(cut=cut)
-        if self.writer.ended:
-            return
-        self.writer.finish(finish or "completed", self._usage, self._stopped_by)
-
-    def _fail(self, error: ErrorObject) -> None:
-        """After its finish reason a turn is whole: only its usage is lost."""
-        whole = self._order.empty and not self.writer.seeks_summary
-        if self._choices.all_finished and whole:
-            self._evidence.note("ignored", "failure after the finish reason")
-            self._end()
-            return
-        self._end_failed(error)
-
-    def _end_failed(self, error: ErrorObject) -> None:
-        self._evidence.note("failed", error.code)
-        self.error = error
-        self._abandon()
-        self.writer.report(error, self._usage)
-
-    @property
-    def _usage(self) -> Counts | None:
-        return merged(self._counts, counts(self._counted))

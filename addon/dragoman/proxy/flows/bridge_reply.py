@@ -252,7 +252,7 @@ class BridgeStream(LiveStream):
                 frames += self._pipeline.feed(b"")
         except Exception:
             frames = self._fault("Dragoman could not convert the upstream's reply.")
-        if self.reply.settled and (frames or self.ends_at is None):
+        if self.reply.end.settled and (frames or self.ends_at is None):
             self.ends_at = time.monotonic() + TURN_END
         return self._leaving(frames)
 
