@@ -1,4 +1,4 @@
-"""Input items as chat messages: the order that a chat upstream wants, reasoning, call ids."""
+"""The history that a chat host wants: the order of input items as messages, reasoning, call ids."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Native Responses streams in the shapes that hosts really write: fields left out, indexes that
-count otherwise, items that overlap, text that no delta says."""
+"""What is written of a response that its host has begun, in the shapes that hosts really send:
+fields left out, indexes that count otherwise, items that overlap, text that no delta says."""
 
 from __future__ import annotations
 
