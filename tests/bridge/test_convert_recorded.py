@@ -94,9 +94,11 @@ def test_a_custom_call_is_one_of_a_function() -> None:
 
 
 @pytest.mark.parametrize("to", APIS)
-def test_a_reply_that_failed_fails(to: Api) -> None:
+@pytest.mark.parametrize("of", APIS)
+def test_a_reply_that_failed_fails(of: Api, to: Api) -> None:
     error = {"message": "no more of it", "type": "server_error", "code": "server_error"}
-    body = sse([chunk({"content": "a"}), {"error": error}])
+    chat = sse([chunk({"content": "a"}), {"error": error}])
+    body = convert_recorded(chat, {}, of, Evidence(), NOW)
     reply = converted(body, {}, to)
     assert gist(reply)["text"] == "a"
     assert "no more of it" in str(reply.error)
