@@ -55,3 +55,13 @@ def test_what_a_parser_accepts_is_never_broken_and_broken_never_parses(text: str
 
 def test_depth_is_bounded() -> None:
     assert _status("[" * 1_000_000, [])[0] == "broken"
+
+
+@given(finite, st.data())
+def test_what_ends_before_its_end_is_broken(value: object, data: st.DataObject) -> None:
+    text = json.dumps([value])
+    end = data.draw(st.integers(0, len(text)))
+    follower = JsonProgress()
+    follower.follow(text, 0, end)
+    follower.end()
+    assert (follower.complete, follower.broken) == (end == len(text), end < len(text))
