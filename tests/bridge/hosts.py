@@ -1,7 +1,7 @@
 """Streams as hosts that speak the Responses API themselves write them, each in its own way.
 
 `deltas` are texts by kind: ``("reasoning", ["Let me", " see."])``, ``("text", [...])``; or a call,
-``("call", [name, arguments])``.
+``("call", [name, *arguments])``.
 """
 
 from __future__ import annotations
@@ -118,7 +118,8 @@ class Host:
             {"type": "response.output_item.done", **last},
         ]
 
-    def _call(self, place: int, name: str, arguments: str) -> list[Json]:
+    def _call(self, place: int, name: str, *pieces: str) -> list[Json]:
+        arguments = "".join(pieces)
         own = self.ids("function_call", place, False)
         item = {"type": "function_call", "id": own, "call_id": f"call_{place}", "name": name}
         at = {"output_index": place, "item_id": own}
@@ -127,7 +128,7 @@ class Host:
         done = item | {"arguments": arguments, "status": "completed"}
         return [
             {"type": "response.output_item.added", "output_index": place, "item": added},
-            {"type": f"{event}.delta", **at, "delta": arguments},
+            *({"type": f"{event}.delta", **at, "delta": piece} for piece in pieces),
             {"type": f"{event}.done", **at, "arguments": arguments, "name": name},
             {"type": "response.output_item.done", "output_index": place, "item": done},
         ]

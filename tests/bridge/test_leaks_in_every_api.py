@@ -62,8 +62,8 @@ def output_parts(output: list[dict[str, Any]]) -> Iterable[tuple[str, str]]:
             yield kind, "".join(part["text"] for part in said)
 
 
-def bridged_to_responses(pieces: list[str], request: Any, model: str) -> str:
-    evidence = Evidence()
+def responses_of(chat: bytes, request: Any, model: str, evidence: Evidence) -> dict[str, Any]:
+    """The response that a client of the bridge gets of a chat stream."""
     tools = {
         each["function"]["name"]: Tool("function", each["function"]["name"])
         for each in request["tools"]
@@ -71,9 +71,13 @@ def bridged_to_responses(pieces: list[str], request: Any, model: str) -> str:
     turn = replying.turn()
     reply = replying.new_reply(evidence, turn_=type(turn)({}, model, True, tools))
     stage = ChatRepair(DeclaredTools.of_request(request), RepairOptions().bridged, evidence, 7)
-    frames = [*reply.open(), *BridgePipeline(reply, stage).convert(chat_stream(pieces, model))]
-    assert frames
-    return shown(output_parts(reply.response["output"]))
+    assert [*reply.open(), *BridgePipeline(reply, stage).convert(chat)]
+    return reply.response
+
+
+def bridged_to_responses(pieces: list[str], request: Any, model: str) -> str:
+    response = responses_of(chat_stream(pieces, model), request, model, Evidence())
+    return shown(output_parts(response["output"]))
 
 
 def message_parts(blocks: list[dict[str, Any]]) -> Iterable[tuple[str, str]]:

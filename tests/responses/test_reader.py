@@ -63,7 +63,7 @@ MESSAGE: Json = {"type": "message", "id": "msg_1", "content": []}
                 event("function_call_arguments.done", arguments='{"a":1}'),
                 done(**CALL, arguments='{"a":1}'),
             ],
-            ["call 0: c f(", 'call 0: ({"a"', "call 0: (:1}", "other call 0", "call 0 ends"],
+            ["call 0: c f(", 'call 0: ({"a"', "call 0: (:1}", "call 0 text ends", "call 0 ends"],
         ),
         ([done(**CALL, arguments="{}")], ["call 0: c f(", "call 0: ({}", "call 0 ends"]),
         (

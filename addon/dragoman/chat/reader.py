@@ -54,7 +54,6 @@ class ChatReader:
     """Reads one reply.  `names`: those that a call may have, as hosts cut them."""
 
     one_channel = True
-    repeats_arguments = False
 
     def __init__(self, names: Set[str] = frozenset(), evidence: Evidence | None = None) -> None:
         self._names = names

@@ -118,6 +118,11 @@ def _streamed(block: Json) -> tuple[Json, list[Json]]:
     return block, []
 
 
+def given_in(block: Json) -> str:
+    """The arguments with which the block of a call begins, be they all."""
+    return dumps(block["input"]).decode() if block.get("input") else ""
+
+
 class Blocks:
     """The blocks of a reply, as its events bring them."""
 

@@ -44,7 +44,6 @@ class MessagesReader:
     """Reads one reply.  The `raw` of a word is its event."""
 
     one_channel = False
-    repeats_arguments = False
     remembered = 0
     counted: Json | None = None
     says_more = False
@@ -126,8 +125,7 @@ class MessagesReader:
         known = _KINDS.get(kind, "other")
         self._part = part = Part(known, 0, self._index, begun=block)
         if known == "call":
-            given = dumps(block["input"]).decode() if block.get("input") else ""
-            name = string(block.get("name"))
+            name, given = string(block.get("name")), api.given_in(block)
             return [CallBegin(part, string(block.get("id")), name, given, event)]
         if known == "other":
             part.type = kind

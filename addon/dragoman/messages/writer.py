@@ -201,7 +201,7 @@ class MessagesWriter(NumberedWriter):
             block = {"type": api.CALL, "id": call_id, "name": delta.name}
         writer.begin({**block, "name": delta.name})
         self._open, self._begun, self._blank = delta.part, None, ""
-        if delta.part.leaked and delta.text:
+        if delta.text and delta.text != api.given_in(block):
             writer.arguments(delta.text)
 
     def _other(self, part: Part, raw: Json) -> None:

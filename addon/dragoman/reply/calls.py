@@ -6,7 +6,7 @@
 | the id of Kimi's calls (``functions.bash:0``)   | the name in it, if it is a tool's       |
 | a name that is a whole call of GLM's            | that call                               |
 | a name that comes twice (``bashbash``)          | the name, if a tool of it is declared   |
-| a declared key with a tag (``k</arg_key>``)      | the key, but in a Responses reply       |
+| a declared key with a tag (``k</arg_key>``)      | the key                                 |
 | a name that is cut over deltas                  | the name, when it is whole              |
 | the name in every delta                         | the name once                           |
 | the same head after whole arguments, then more  | another call                            |
@@ -59,8 +59,7 @@ OfCall = CallBegin | Arguments | PartEnd | Other
 
 class Calls:
     """`compared` gives the name by which a tool is compared, if that is another.  `cut_names`:
-    whether a name may come in pieces, as in a chat reply.  `repeated`: whether arguments come again
-    at the end of a call, as in a Responses reply: they are left as they are."""
+    whether a name may come in pieces, as in a chat reply."""
 
     def __init__(
         self,
@@ -71,7 +70,6 @@ class Calls:
         compared: Callable[[str], str] = str,
         *,
         cut_names: bool,
-        repeated: bool = False,
     ) -> None:
         self._choice = choice
         self._tools = tools
@@ -79,9 +77,10 @@ class Calls:
         self._evidence = evidence
         self._compared = compared
         self._cut_names = cut_names
-        self._mends_keys = not repeated
-        self._halves: dict[Part, str] = {}
+        self._halves: dict[Part, Arguments] = {}
         """What has not left of native calls, as it may be part of a tag in a key."""
+        self._mended: set[Part] = set()
+        """Native calls whose arguments were changed."""
         self._repeated = RepeatedCalls[Delta](evidence)
         self._native: dict[Part, ComparedCall] = {}
         self._has_all: set[Part] = set()
@@ -115,7 +114,7 @@ class Calls:
     def only_continues(self, part: Part, text: str) -> bool:
         """Whether more arguments of a native call, this text, leave as they come."""
         may_be_tag = _KEY_END in text or "<" in text[-_TAG_SIZE:]
-        if self._mends_keys and (part in self._halves or may_be_tag):
+        if part in self._halves or may_be_tag:
             return False
         rests = self._held is None and not (self._repeated.holds or part in self._has_all)
         return rests and part in self._native
@@ -146,10 +145,10 @@ class Calls:
     def _with_keys(self, delta: CallBegin | Arguments, call: ComparedCall) -> CallBegin | Arguments:
         """Without the tags that leaked into keys of the arguments of this tool, and without what
         may be the beginning of one, which waits for more."""
-        half = self._halves.pop(delta.part, "")
-        text = half + delta.text
-        if "<" not in text or delta.part.type == CUSTOM:
-            return delta
+        half = self._halves.pop(delta.part, None)
+        text = half.text + delta.text if half is not None else delta.text
+        if "<" not in text or delta.part.type == CUSTOM or not call.complete:
+            return delta if half is None else replace(delta, text=text)
         before = call.end_of_arguments(_NEAR)
         declared = properties(self._tools.schema_of(call.name))
         near = before + text
@@ -162,10 +161,11 @@ class Calls:
 
         mended = _KEY_WITH_TAG.sub(key, near)
         if mended != near:
+            self._mended.add(delta.part)
             self._evidence.note("took out", f"a tag in a key of the arguments of {call.name}")
         found = _KEY_BEGUN.search(mended, max(0, len(mended) - _NEAR))
         if found and found["key"] in declared and found.start("tag") >= len(before):
-            self._halves[delta.part] = found["tag"]
+            self._halves[delta.part] = Arguments(delta.part, found["tag"], delta.raw)
             mended = mended[: found.start("tag")]
         mended = mended[len(before) :]
         return delta if mended == delta.text else replace(delta, text=mended)
@@ -219,10 +219,13 @@ class Calls:
             name = f"{space}.{delta.name}" if space else self._compared(delta.name)
             call = self._native[part] = repeated.begin(name, leaked=False)
         pieces: list[Call | Delta] = []
-        if self._mends_keys and isinstance(delta, CallBegin | Arguments):
+        if isinstance(delta, CallBegin | Arguments):
             delta = self._with_keys(delta, call)
-        elif isinstance(delta, PartEnd) and (half := self._halves.pop(part, "")):
-            pieces += repeated.add(call, Arguments(part, half), half)
+        elif isinstance(delta, PartEnd) or delta.ends_text:
+            if (half := self._halves.pop(part, None)) is not None:
+                pieces += repeated.add(call, half, half.text)
+            if part in self._mended:
+                part.mended = call.arguments.getvalue()
         ends = isinstance(delta, PartEnd) and not delta.cut
         pieces += repeated.add(call, delta, _as_json(delta, first=call.empty, ends=ends))
         if ends:
@@ -244,6 +247,7 @@ class Calls:
                 return delta
             text, what = arguments, "a call in"
             self._has_all.add(delta.part)
+            self._mended.add(delta.part)
         self._evidence.note("took out", f"{what} the name of {tool}")
         return CallBegin(delta.part, delta.id, tool, text, delta.raw)
 
@@ -253,7 +257,7 @@ class Calls:
         """No more calls come; see `RepeatedCalls.close`."""
         out = self.release()
         for part, half in self._halves.items():
-            out += self._out(self._repeated.add(self._native[part], Arguments(part, half), half))
+            out += self._out(self._repeated.add(self._native[part], half, half.text))
         self._halves.clear()
         return [*out, *self._out(self._repeated.close(cut=cut))]
 

@@ -77,9 +77,8 @@ class Choice:
         self._evidence = evidence
         self._counts = counts
         known = declared()
-        repeated = reader.repeats_arguments
         made = choice, known.tools, known.formats, evidence, known.compared
-        self.calls = Calls(*made, cut_names=reader.one_channel, repeated=repeated)
+        self.calls = Calls(*made, cut_names=reader.one_channel)
         self.channels: dict[Part | None, Channel] = {}
         """By their parts; that of a reply with one channel a choice has none."""
         self.finished = False

@@ -69,6 +69,8 @@ class Part:
     """What its host said of it at its beginning; not to be changed."""
     leaked: bool = False
     """Whether repair has made it."""
+    mended: str | None = None
+    """The arguments of a call, whole, where repair has changed them; known from their end on."""
     channel: Any = None
     """The text in which repair reads it; only repair looks at it."""
 
@@ -151,7 +153,7 @@ class Other:
     part: Part | None
     raw: Any
     ends_text: bool = False
-    """Whether no more text of its part follows."""
+    """Whether no more text, or no more arguments, of its part follow."""
     unread: Unread | None = None
     count: int = 1
     """How many of these."""
@@ -265,8 +267,6 @@ class Reader(Protocol):
 
     one_channel: bool
     """Whether a choice is one text in several parts, into which one call may leak (chat)."""
-    repeats_arguments: bool
-    """Whether the arguments of a call come again at its end (Responses)."""
     value: Any
     """The value of the frame that was read last, or of an earlier one that is the same but for its
     text; None if it has none."""

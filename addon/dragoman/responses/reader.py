@@ -56,7 +56,6 @@ class ResponsesReader:
     event."""
 
     one_channel = False
-    repeats_arguments = True
     remembered = 0
     counted: Json | None = None
     says_more = False
@@ -150,7 +149,7 @@ class ResponsesReader:
         elif isinstance(said, ItemDone):
             self._end(found, said)
         elif said.index is not None:
-            found.append(self._of_item(said.event, self._items.get(said.index)))
+            found += self._of_item(said.event, self._items.get(said.index))
         else:
             found.append(delta := _of_response(said.event))
             self.ended = self.ended or isinstance(delta, Finish | Failed)
@@ -199,22 +198,23 @@ class ResponsesReader:
         found.append(PartEnd(part, cut and part.kind == "call", said.item))
         self._texts = {text: part for text, part in self._texts.items() if text.index != said.index}
 
-    def _of_item(self, event: Json, part: Part | None) -> Delta:
+    def _of_item(self, event: Json, part: Part | None) -> list[Delta]:
         """An event of an item, but for its texts."""
         kind = event["type"]
         if kind == ANNOTATION:
-            return Cited(objects([event.get("annotation")]), part, event)
+            return [Cited(objects([event.get("annotation")]), part, event)]
         events = api.DELTAS.get(kind) or api.DONES.get(kind)
         text = string(event.get("delta"))
         if part is None or events is None or events.kind != "call":
-            return Other(part, event)
+            return [Other(part, event)]
         if part not in self._arguments:
-            return Other(part, event, text=text)
+            return [Other(part, event, text=text)]
         if kind in api.DELTAS:
             self._arguments[part].write(text)
-        else:
-            text = self._rest(part, string(event.get(events.field)))
-        return Arguments(part, text, event) if text else Other(part, event)
+            return [Arguments(part, text, event) if text else Other(part, event)]
+        rest = self._rest(part, string(event.get(events.field)))
+        found: list[Delta] = [Arguments(part, rest)] if rest else []
+        return [*found, Other(part, event, ends_text=True)]
 
     def _rest(self, part: Part, whole: str) -> str:
         """What the end of a call has that its deltas did not have."""

@@ -34,6 +34,7 @@ from ..wire.chat_calls import Call
 from ..wire.chat_end import error_frame
 from ..wire.json_codec import Json, objects
 from ..wire.sse import HEARTBEAT, Frame
+from . import names as api
 from .call_emitter import CallEmitter
 from .host_reader import TEXT_ITEMS, HostText
 from .native_writer import NativeWriter
@@ -210,9 +211,12 @@ class ResponsesWriter(NumberedWriter):
     def _call(self, delta: CallBegin) -> None:
         part = delta.part
         if not part.leaked:
-            if delta.name != delta.raw.get("name"):
+            if delta.name != api.call_fields(delta.raw)[1]:
                 self._names[part] = delta.name
-            self._copy_item(part.place, self._named(part, delta.raw))
+            self._copy_item(part.place, self._mended(part, delta.raw, begins=True))
+            if delta.text:  # it stood in the name
+                at = {"item_id": delta.raw.get("id"), "output_index": self._copied[part.place]}
+                self._native.copy_event({"type": api.ARGUMENTS.delta, "delta": delta.text}, **at)
             return
         self._close()
         tool = self._tools().names.find(delta.name) or Tool("function", delta.name)
@@ -221,15 +225,21 @@ class ResponsesWriter(NumberedWriter):
         if delta.text:
             self._emitters[part].add(delta.text)
 
-    def _named(self, part: Part, item: Json) -> Json:
-        return {**item, "name": self._names[part]} if part in self._names else item
+    def _mended(self, part: Part, item: Json, *, begins: bool = False) -> Json:
+        """An item of the host's with the name and the arguments that the client has."""
+        more: Json = {"name": self._names[part]} if part in self._names else {}
+        if part.mended is not None:
+            more["arguments"] = "" if begins else part.mended
+        inner = item.get("function")
+        return item | ({"function": inner | more} if isinstance(inner, dict) else more)
 
     def _arguments(self, delta: Arguments) -> None:
         part, raw = delta.part, delta.raw
         if part.leaked:
             self._emitters[part].add(delta.text)
-        elif raw is not None and part.place in self._copied:
-            self._native.copy_event(raw, output_index=self._copied[part.place])
+        elif delta.text and raw is not None and part.place in self._copied:
+            at = self._copied[part.place]
+            self._native.copy_event(raw, output_index=at, delta=delta.text)
 
     # Texts
 
@@ -276,7 +286,7 @@ class ResponsesWriter(NumberedWriter):
     # Ends, and what has no word
 
     def _end_item(self, delta: PartEnd) -> None:
-        part, item = delta.part, self._named(delta.part, delta.raw)
+        part, item = delta.part, self._mended(delta.part, delta.raw)
         if not self._ends_text(part.place, item) and part.place in self._copied:
             self._native.end_copy(self._copied[part.place], item)
 
@@ -302,7 +312,10 @@ class ResponsesWriter(NumberedWriter):
                 self._native.copy_event(raw, **more)
             else:
                 self._native.copy_event(raw)
-        elif index in self._copied:
+        elif part is not None and index in self._copied:
+            if raw["type"] == api.ARGUMENTS.done:
+                whole = self._mended(part, raw)
+                raw = {name: whole[name] for name in raw}
             self._native.copy_event(raw, output_index=self._copied[index])
         else:
             self._evidence.note("dropped", f"{raw['type']} of a repaired item")
