@@ -57,8 +57,8 @@ WAYS: dict[str, tuple[Api, str]] = {
 ALLOWED = {
     "text of a clean reply": (17, 34, 32, 36, 42),
     "more text": (18, 59, 49, 31, 37),
-    "a marker that begins a section": (60, 85, 81, 57, 57),
-    "a marker that begins a call": (65, 92, 88, 62, 62),
+    "a marker that begins a section": (61, 86, 82, 58, 58),
+    "a marker that begins a call": (66, 93, 89, 63, 63),
     "a header that starts a call": (72, 150, 134, 69, 69),
     "more arguments": (23, 48, 42, 21, 21),
     "the end of the first call": (356, 672, 394, 301, 311),

@@ -17,16 +17,15 @@ import re
 from collections.abc import Callable
 from copy import copy
 
-from ..wire.json_codec import loads
 from .call_reader import CANDIDATE_LIMIT, Candidate
 from .call_rule import CallRule, Rules
 from .declared_tools import DeclaredTools
 from .events import Call, Drop, Dropped, LeftAsText, Refusal, Text
 from .formats.protocol import LeakFormat, MarkerMatch
 from .formats.registry import lone_at_end
-from .formats.unknown_shape import MarkupReader
 from .markdown import AFTER_LIMIT, Quotation
 from .scan_state import MAX_CALLS, ScanState
+from .unknown_call_finder import Answer, UnknownCallFinder
 
 BLANK_LIMIT = 4096
 """Characters of white space after a call that are held, as formatting unless text follows."""
@@ -50,11 +49,6 @@ _REST = re.compile(
 """What belongs to a call that it follows directly: a closing tag that some format may have, be it
 misspelt, or a token that ends a turn."""
 _REST_SO_FAR = re.compile(rf"\s*+<(?:/{_AROUND}|[｜|]{_AROUND})?+\Z")
-MAX_LINES = 512
-"""Lines of one text that begin with markup; after so many, none is asked whether it is a call."""
-MAX_AHEAD = 4 * CANDIDATE_LIMIT
-"""Characters that show that the markup before them is no call, and are read again; after so many,
-no line is asked."""
 MAX_QUOTED = 4 * CANDIDATE_LIMIT
 """Characters of candidates in code that turned out to be text; after so many, markers in
 code are text at once, as each of them is read twice."""
@@ -71,7 +65,6 @@ class CallFinder:
         known_calls: Callable[[str], list[Call]],
     ) -> None:
         """`known_calls` gives those of a text in known formats."""
-        self._known_calls = known_calls
         self._tools = tools
         self._rules = rules
         self._state = state
@@ -92,20 +85,8 @@ class CallFinder:
         """Whether its turn has ended with it, whole."""
         self.after_named = False
         """Whether a marker that is text, in a line that may name one, has just been left."""
-        self.markup: MarkupReader | None = None
-        """Reads the buffer, if that may be a call in no known format."""
-        self._searched = 0
-        """Up to where no marker begins in it."""
-        self._markers: list[LeftAsText] = []
-        """Those with which it begins, and which begin no call in their format."""
-        self._refused = 1
-        """How many characters are text at least, if it is no call."""
-        self._lines = 0
-        """See `MAX_LINES`."""
-        self._ahead = 0
-        """See `MAX_AHEAD`."""
-        self.in_no_format = True
-        """Whether it may be: nothing of a call came before it."""
+        self.unknown = UnknownCallFinder(tools, state, known_calls)
+        """Finds calls in no known format."""
 
     # What leaves
 
@@ -113,8 +94,8 @@ class CallFinder:
         """The buffer's first characters are text.  `calls`: see `ScanState.read`."""
         run, self.buffer = self.buffer[:size], self.buffer[size:]
         if run:
-            self.after_named, self.markup = False, None
-            self._searched, self._markers, self._refused = 0, [], 1
+            self.after_named = False
+            self.unknown.left()
             state = self._state
             start = state.fed - len(self.buffer) - size
             kind = self.channel.kind if self.channel else None
@@ -211,104 +192,36 @@ class CallFinder:
         if not self.buffer:
             return None
         state, buffer = self._state, self.buffer
-        marker = state.find(buffer, self._searched)
+        marker = state.find(buffer, self.unknown.searched)
         if self.fresh and state.formats.alone and not (state.called or state.code.tail.strip()):
             for each in state.formats.alone:
                 alone = each.at_start(buffer, self._tools)
                 if alone is not None and (marker is None or alone.start < marker.start):
                     marker = alone
-        may_be = self.in_no_format and not state.called
+        may_be = self.unknown.may_be
         if marker and (marker.alone or not may_be):
             return marker
         end = marker.start if marker else len(buffer) - state.formats.unfinished(buffer)
         if marker is None and self._must_wait(buffer[:end]):
             return None
         after = len(buffer) - end
-        if may_be and (held := self._find_markup(after, is_marker=marker is not None)):
-            return held if isinstance(held, MarkerMatch) else None
+        if may_be and (unknown := self._find_unknown(after)) is not Answer.NONE:
+            return unknown if isinstance(unknown, MarkerMatch) else None
         end = len(self.buffer) - after
         if marker is None:
             self.release(end)
             return None
         return marker.moved(end - marker.start)
 
-    def _find_markup(self, after: int, *, is_marker: bool) -> MarkerMatch | bool:
-        """Whether the buffer has a line that may begin a call in no known format, but for so many
-        characters at its end, maybe from a marker on; what is before it is given.  If that ends the
-        turn, and is none in a known format, it is one: returns where it begins."""
-        state, of_lines = self._state, self._state.formats.of_lines
-        while of_lines is not None and self.in_no_format:
-            if self.markup is None:
-                size = len(self.buffer) - after
-                begin = self._line_begin(size)
-                if begin == size:
-                    return False
-                self.release(begin)
-                self._lines += 1
-                self.in_no_format = self._lines < MAX_LINES
-                if self._is_in_markup():
-                    self.release(1)
-                    continue
-                self.markup = MarkupReader(self._tools)
-            unfinished = 0 if self.ended else state.formats.unfinished(self.buffer)
-            size = len(self.buffer) - unfinished
-            may_be = self.markup.read(self.buffer[: min(size, CANDIDATE_LIMIT + 1)])
-            if may_be and size <= CANDIDATE_LIMIT:
-                if not self.ended:
-                    self._searched = len(self.buffer) - after if is_marker else size
-                    return True
-                if self.ends_turn and self._is_markup_alone(self.markup):
-                    self.in_no_format = False
-                    return MarkerMatch(of_lines, "markup", 0, 0, True, alone=True)
-            self._leave_markup(self.markup, after)
-        return False
-
-    def hold_markup(self, size: int, markers: list[LeftAsText]) -> bool:
-        """Whether the buffer may be a call in no known format, though it begins with `markers`, of
-        so many characters, that begin none in theirs."""
-        may_be = self.in_no_format and not self._state.called and self._state.formats.of_lines
-        if not may_be or not self._state.at_line_begin or self._is_in_markup():
-            return False
-        self.markup, self._searched = MarkupReader(self._tools), size
-        self._markers, self._refused = markers, size
-        self.fresh = False
-        return True
-
-    def _is_markup_alone(self, markup: MarkupReader) -> bool:
-        """Whether the buffer is a call, and no other in a known format."""
-        if (arguments := markup.arguments) is None:
-            return False
-        known = [(call.name, loads(call.arguments)) for call in self._known_calls(self.buffer)]
-        same = known == [(markup.name, loads(arguments))]
-        return not known or (same and not self._markers)
-
-    def _is_in_markup(self) -> bool:
-        """Whether the line that begins here is quoted, or follows another of markup."""
-        code = self._state.code
-        above = code.tail.rstrip()
-        follows = above.endswith((">", "]")) and not above.endswith("</think>")
-        return follows or code.is_open() or code.quotation() is not None
-
-    def _leave_markup(self, markup: MarkupReader, after: int) -> None:
-        """What has been read is text."""
-        if markup.arguments is not None:
-            self._state.add(LeftAsText("call in an unknown shape", Refusal.NOT_LAST))
-        self._ahead += markup.looked - markup.at
-        self.in_no_format &= not markup.name and self._ahead <= MAX_AHEAD
-        for each in self._markers:
-            self._state.add(each)
-        size = max(self._refused, markup.at)
-        self.markup, self._searched, self._markers, self._refused = None, 0, [], 1
-        self.release(min(size, len(self.buffer) - after))
-
-    def _line_begin(self, size: int) -> int:
-        """Where in the buffer a line begins with markup."""
-        formats, text = self._state.formats, self.buffer[:size]
-        blanks = len(text) - len(text.lstrip(" \t"))
-        if text[blanks : blanks + 1] in formats.line_begins and self._state.at_line_begin:
-            return blanks
-        found = formats.line_begin(text)
-        return found.end() if found else size
+    def _find_unknown(self, after: int) -> MarkerMatch | Answer:
+        """Whether the buffer has a line that may be a call in no known format, or where such a call
+        begins, but for so many characters at its end; what is before it is given."""
+        while True:
+            buffer, ended, ends_turn = self.buffer, self.ended, self.ends_turn
+            found = self.unknown.next(buffer, after, ended=ended, ends_turn=ends_turn)
+            if not isinstance(found, int):
+                return found
+            self.release(found)
 
     def _rest_waits(self) -> bool:
         """Take out what is left of the markup of a call right after it, but for the end of an
@@ -442,7 +355,8 @@ class CallFinder:
         self._state.add(LeftAsText(marker.name, why))
         if why is Refusal.AFTER_ALL:
             self._state.give_up_all()
-        self.in_no_format &= not marker.opens_call
+        if marker.opens_call:
+            self.unknown.end()
         if marker.opens_call or marker.within_call:
             self._state.begin_is_text.add(marker.format)
 

@@ -166,7 +166,7 @@ class Scanner:
         """The turn has more than this text, as a native call: what must be alone is no call."""
         state, candidate = self._state, self._calls.candidate
         state.formats = state.formats.without_alone()
-        if self._text.markup is not None:
+        if self._text.unknown.reading:
             self._run()
         if candidate is not None and candidate.alone:
             self._refuse(candidate, candidate.why_text)
@@ -202,7 +202,7 @@ class Scanner:
             text.buffer = ""
             self._state.add(Dropped(Drop.HALF, "call"))
         marker, half = formats.find(text.buffer), formats.unfinished(text.buffer)
-        if text.markup is not None and text.markup.name:
+        if text.unknown.has_named:
             marker, text.buffer = None, ""
             self._state.add(Dropped(Drop.HALF, "call"))
         certain = marker.start if marker else len(text.buffer) - (half if half > 2 else 0)
@@ -263,9 +263,11 @@ class Scanner:
         if why is Refusal.WITHOUT_HEADER and not candidate.waits and not candidate.calls:
             found = self._state.formats.find_all(text.buffer[: size + _SEEN_AFTER])
             refused = [LeftAsText(each.name, why) for each in found if each.end <= size]
-            if text.hold_markup(size, refused):
+            if text.unknown.hold(size, refused):
+                text.fresh = False
                 return
-        text.in_no_format &= candidate.alone
+        if not candidate.alone:
+            text.unknown.end()
         near = text.buffer[: size + _SEEN_AFTER]
         code = copy(self._state.code)
         text.release(size, size if candidate.calls else 0)
