@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..messages import names as api
+from ..messages.call_ids import new_call_ids
 from ..messages.errors import error_event
-from ..messages.event_writer import MessageWriter
+from ..messages.event_writer import BlockWriter
 from ..messages.names import TextKind
 from ..notes import Evidence
 from ..repair.declared_tools import ToolLookup
@@ -51,13 +52,13 @@ class MessagesReply:
         self.errors = errors
         self.events = EventQueue()
         self.started = self.ended = False
-        self._writer = MessageWriter(signature=SIGNATURE)
+        self._writer = BlockWriter(signature=SIGNATURE)
         self._tools = ToolLookup(turn.tools)
         self._evidence = evidence
         self._estimate = turn.estimate
         self._stops = array(turn.request.get("stop_sequences"))
-        self._id = message_id.removeprefix("msg_")
-        self._characters = self._calls = 0
+        self._call_ids = new_call_ids(message_id.removeprefix("msg_"))
+        self._characters = 0
         """Written so far."""
         self._blank = ""
         """White space that begins a thought, and waits for a word."""
@@ -140,8 +141,7 @@ class MessagesReply:
             self._evidence.note("called", f"undeclared tool {label(name)}")
         elif name not in self._tools.tools:
             self._evidence.note("inferred", f"spelling of tool {label(name)}")
-        self._calls += 1
-        call_id = f"toolu_{self._id}_{self._calls}"
+        call_id = next(self._call_ids)
         block = {"type": api.CALL, "id": call_id, "name": tool.name if tool else name}
         self._call = Call(id=call_id, name=block["name"])
         self._content.append((block, self._call.fragments))

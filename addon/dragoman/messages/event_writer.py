@@ -18,7 +18,7 @@ from . import names as api
 from .names import TextKind
 
 
-class MessageWriter:
+class BlockWriter:
     """Writes one message from its start or from a block on, as `frames`."""
 
     def __init__(self, *, signature: str = "") -> None:

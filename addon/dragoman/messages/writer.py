@@ -1,6 +1,6 @@
 """Writes the events of a message.
 
-Until something has changed frames leave as they came.  From then on `MessageWriter`, which owns the
+Until something has changed frames leave as they came.  From then on `BlockWriter`, which owns the
 order and the numbers of blocks, writes all.  The beginning of a block of text waits for its first
 word: where a call comes first, there is no such block for the client.
 """
@@ -8,7 +8,6 @@ word: where a call comes first, there is no such block for the client.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from itertools import count
 from typing import Any
 
 from ..notes import Evidence
@@ -32,7 +31,8 @@ from ..reply.words import (
 from ..wire.json_codec import Json, string
 from ..wire.sse import Frame
 from . import names as api
-from .event_writer import MessageWriter as BlockWriter
+from .call_ids import new_call_ids
+from .event_writer import BlockWriter
 from .names import TextKind
 
 MAX_WORDLESS = 64
@@ -51,9 +51,8 @@ class MessagesWriter(NumberedWriter):
         self, reader: Reader, called: Container[str], evidence: Evidence, now: int
     ) -> None:
         super().__init__(reader)
-        self._called = called
         self._evidence = evidence
-        self._ids = (f"toolu_{now}_{number}" for number in count(1))
+        self._call_ids = new_call_ids(now, called)
         self._writer = BlockWriter()
         self._held: list[Said] = []
         """Frames that wait for the first word of a block."""
@@ -197,8 +196,7 @@ class MessagesWriter(NumberedWriter):
     def _call(self, delta: CallBegin) -> None:
         writer, block = self._writer, delta.part.begun
         if delta.part.leaked:
-            call_id = next(made for made in self._ids if made not in self._called)
-            block = {"type": api.CALL, "id": call_id, "name": delta.name}
+            block = {"type": api.CALL, "id": next(self._call_ids), "name": delta.name}
         writer.begin({**block, "name": delta.name})
         self._open, self._begun, self._blank = delta.part, None, ""
         if delta.text and delta.text != api.given_in(block):

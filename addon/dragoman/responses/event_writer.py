@@ -20,27 +20,23 @@ from collections.abc import Callable, Container, Sequence
 from typing import Literal
 
 from ..reply.turn_context import Tool
-from ..wire.chat_calls import renumbered
 from ..wire.error_codes import official_code
 from ..wire.errors import ErrorObject
 from ..wire.finish_reasons import IncompleteReason
 from ..wire.json_codec import Json
 from ..wire.sse import DONE
 from . import output_items as items
+from .call_ids import ResponseCallIds
 from .dialects import Dialect
 from .envelope import MAX_SEALED, seal
 from .event_queue import NumberedEvents
+from .heartbeats import snapshot_again
 from .names import item_id
 from .open_part import OpenPart
 from .output_items import ARGUMENTS, INPUT, TEXT, StreamedPart
 
 ProseKind = Literal["text", "refusal", "reasoning"]
 ItemStatus = Literal["completed", "incomplete"]
-
-LARGE = 64 * 1024
-"""Bytes of a snapshot that is not repeated whole every few seconds of a silence."""
-WITHOUT_REQUEST: Json = {"tools": [], "instructions": None}
-"""What of the request may be megabytes, in such a snapshot."""
 
 
 class Writer:
@@ -76,9 +72,7 @@ class Writer:
         self.unsealed = False
         """Whether a reasoning was too long to be sealed."""
         self.open_part: OpenPart | None = None
-        self._call_ids = {item["call_id"] for item in prior if "call_id" in item}
-        self._called = called
-        self._numbers: dict[str, int] = {}
+        self._call_ids = ResponseCallIds(self._id, prior, called)
         self._required: list[Json] = []
         self._prose: dict[ProseKind, StreamedPart] = {
             "text": TEXT,
@@ -115,9 +109,8 @@ class Writer:
         elif self.open_part is not None:
             self.open_part.append("")
         else:
-            large = self._opening_size + self.characters > LARGE
-            without = WITHOUT_REQUEST if large else {}
-            self.events.add("response.in_progress", response=self.response | without)
+            response = snapshot_again(self.response, self._opening_size + self.characters)
+            self.events.add("response.in_progress", response=response)
 
     def complete(self, usage: Json) -> None:
         """The turn is whole; see `Dialect.required_action`."""
@@ -218,7 +211,9 @@ class Writer:
     def begin_call(self, tool: Tool, wanted_id: str) -> None:
         """Open the item of a function or custom call; its text comes by `call_delta`."""
         self.close_item()
-        fields = items.text_call(tool, self._call_id(wanted_id), self._dialect)
+        fields = items.text_call(
+            tool, self._call_ids.new(wanted_id, len(self._output)), self._dialect
+        )
         self._begin_part(self._add_item(fields), INPUT if tool.kind == "custom" else ARGUMENTS)
 
     def call_delta(self, delta: str) -> None:
@@ -231,7 +226,7 @@ class Writer:
         `fields` has another status."""
         self.close_item()
         status = fields.get("status", "completed")
-        call_id = self._call_id(wanted_id)
+        call_id = self._call_ids.new(wanted_id, len(self._output))
         item = self._add_item(fields | {"call_id": call_id, "status": "in_progress"})
         self.characters += len(arguments)
         self._require(call_id, {"name": tool.name, "arguments": arguments})
@@ -243,19 +238,6 @@ class Writer:
         self.characters += len(summary)
         fields = {"type": "compaction", "encrypted_content": seal(summary)}
         self._item_done(self._add_item(fields), "completed")
-
-    def _call_id(self, wanted: str) -> str:
-        """The upstream's id, unless it is empty or an earlier call has it."""
-        call_id = wanted or f"call_{self._id}_{len(self._output)}"
-        if call_id in self._called:
-            call_id = renumbered(call_id, self._has_called, self._numbers) or call_id
-        while self._has_called(call_id):
-            call_id = f"{call_id}_{len(self._output)}"
-        self._call_ids.add(call_id)
-        return call_id
-
-    def _has_called(self, call_id: str) -> bool:
-        return call_id in self._call_ids or call_id in self._called
 
     # Items and parts
 

@@ -11,10 +11,11 @@ from collections.abc import Container, Sequence
 from ..wire.json_codec import Json, dumps, objects, string
 from .dialects import OPENAI
 from .event_writer import ItemStatus, Writer
+from .heartbeats import without_news
 from .host_reader import HOLDERS, HostText
 from .open_part import OpenPart
 from .output_items import StreamedPart
-from .passed_events import SentText, without_news
+from .passed_events import SentText
 
 _OWN = frozenset({"id", "type", "status"})
 """Fields of an item that the writer has set."""
@@ -44,7 +45,7 @@ class NativeWriter(Writer):
 
     def add_sent(self, item: Json) -> int:
         """The next item is this, whole; returns its output index."""
-        self._call_ids.add(string(item.get("call_id")))
+        self._call_ids.add_sent(item)
         self._output.append(item)
         return len(self._output) - 1
 

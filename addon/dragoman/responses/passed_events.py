@@ -1,9 +1,7 @@
 """What a client has of a response that passes as its host wrote it: for the first change, which
 ends what is open, and for heartbeats.
 
-Clients take a comment for silence (Codex counts events), so a heartbeat is an official event
-without news: the latest delta once more, empty, or a snapshot with the items so far.  The events
-after it have the numbers that follow; nothing else in them is changed.
+The events after a heartbeat have the numbers that follow; nothing else in them is changed.
 """
 
 from __future__ import annotations
@@ -15,14 +13,9 @@ from typing import Any
 from ..reply.words import CallBegin, Cited, Delta, Other, Part, PartBegin, PartEnd, Text
 from ..wire.json_codec import Json, dumps
 from ..wire.sse import Frame, encode_chunk, encode_event
-from .event_writer import LARGE, WITHOUT_REQUEST
+from .heartbeats import snapshot_again, without_news
 from .host_reader import HostText
 from .names import DONES
-
-
-def without_news(delta: Json) -> Json:
-    """The event of a delta once more, empty."""
-    return {**delta, "delta": "", **({"logprobs": []} if "logprobs" in delta else {})}
 
 
 def number_in(event: Any) -> int | None:
@@ -129,8 +122,7 @@ class PassedEvents:
             return self._next(without_news(self._delta))
         output = [self.items[index].up_to_now() for index in sorted(self.items)]
         response = {**self._response, "output": output}
-        if len(dumps(response)) > LARGE:
-            response |= WITHOUT_REQUEST
+        response = snapshot_again(response, len(dumps(response)))
         return self._next({"type": "response.in_progress", "response": response})
 
     def _next(self, event: Json) -> Frame:
