@@ -10,7 +10,7 @@ import pkgutil
 import re
 import string
 import types
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -162,8 +162,7 @@ def _written() -> Iterator[tuple[str, str, re.Pattern[Any]]]:
 def used(pattern: re.Pattern[Any], use: str, text: Any) -> None:
     """Use it as the addon may."""
     if _SAME.get(use, use) == "finditer":
-        for _ in pattern.finditer(text):
-            pass
+        deque(pattern.finditer(text), maxlen=0)
     else:
         getattr(pattern, use)(text)
 
@@ -207,6 +206,8 @@ class _Texts:
         self.tree = list(_parser.parse(source, flags or pattern.flags))
         self._sets: list[tuple[Any, Any]] = []
         self._repeating: set[int] = set()
+        self.branches = 1
+        """The most alternatives that one part has, up to three."""
         self._collect(self.tree)
         self._literals = {argument for code, argument in self._sets if code is op.LITERAL}
         kinds = self._kinds(_CANDIDATES + "".join(map(chr, self._literals)))
@@ -222,6 +223,8 @@ class _Texts:
         for code, argument in tree:
             if code in (op.LITERAL, op.NOT_LITERAL, op.ANY, op.IN):
                 self._sets.append((code, argument))
+            if code is op.BRANCH:
+                self.branches = max(self.branches, min(3, len(argument[1])))
             inner = [self._collect(part) for part in _parts(code, argument)]
             if any(inner) or (code in _REPEATS and argument[1] >= _MANY):
                 self._repeating.add(id(argument))
@@ -336,7 +339,7 @@ def hard_texts(pattern: re.Pattern[Any]) -> list[Text]:
     parts = {
         part: None
         for character in texts.characters
-        for branch in range(3)
+        for branch in range(texts.branches)
         for times in (0, 1)
         for part in texts.repeated(texts.tree, _Way(character, branch, times))
     }
