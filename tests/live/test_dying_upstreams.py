@@ -262,8 +262,7 @@ HANGS = {
 }
 
 
-@pytest.mark.parametrize("heartbeat", [0, 0.5])
-@pytest.mark.parametrize("http2", [False, True], ids=["1 to 1", "2 to 2"])
+@pytest.mark.parametrize(("heartbeat", "http2"), [(0, False), (0.5, True)])
 def test_an_upstream_that_is_silent_for_too_long_is_given_up(
     plain_upstream: Upstream,
     tls_upstream: Upstream,

@@ -7,11 +7,10 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from fixtures.regenerate import native_fixtures, request, upstream
+from fixtures.regenerate import expected, request
 from fixtures.server import FOLDER, Reply, Upstream
 from tests.bridge.hosts import VLLM
 from tests.live import wire
@@ -33,15 +32,12 @@ def chat(plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]) -> Chat:
     return Chat(plain_upstream, mitmdump("--mode", mode, scripts=(ADDON, FAULTS)))
 
 
-@pytest.mark.parametrize("folder", native_fixtures(), ids=lambda folder: folder.name)
-def test_the_client_receives_the_expected_reply(chat: Chat, folder: Path) -> None:
-    file = upstream(folder)
-    assert file is not None
-    expected = (folder / f"responses{file.suffix}").read_bytes()
-    for options in ("", ";cut=bytes:37;framing=close"):
-        reply = chat.ask(folder.name, options, path=PATH, request=request(folder))
-        assert reply.body == expected
-    told = "1 call bash .*left as text" if folder.name == CLEAN else "repaired from "
+@pytest.mark.parametrize("fixture", [CLEAN, LEAKING, "native_whole"])
+def test_the_client_receives_the_expected_reply(chat: Chat, fixture: str) -> None:
+    folder = FOLDER / fixture
+    reply = chat.ask(fixture, ";cut=bytes:37;framing=close", path=PATH, request=request(folder))
+    assert reply.body == expected(folder)
+    told = "1 call bash .*left as text" if fixture == CLEAN else "repaired from "
     chat.proxy.wait_for_log(told)
 
 
