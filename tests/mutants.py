@@ -2,9 +2,9 @@
 
 Each mutant is one small change in a room below `proxy/`: another comparison, `and` for `or`, a
 condition without its `not`, `True` for `False`, a number that is one more, a statement left out.
-It is made in a copy of the addon, and the tests of its room run against that copy, those first
-that import the changed module.  A mutant that they do not notice survives, and is listed: a test is
-missing, or the change changes nothing that can be seen.
+It is made in a copy of the addon, and the tests of all these rooms run against that copy: first
+those that import the changed module, then those of its own room.  A mutant that they do not notice
+survives, and is listed: a test is missing, or the change changes nothing that can be seen.
 
 The same seed chooses the same mutants of the same code.
 """
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parent.parent
 ADDON = ROOT / "addon" / "dragoman"
 ROOMS = ("wire", "repair", "reply", "chat", "responses", "messages", "bridge", "stored", "inspect")
 LONGEST = 900
-"""Seconds for the tests of a room; a mutant with which they take longer is noticed."""
+"""Seconds for all tests; a mutant with which they take longer is noticed."""
 _OTHER: dict[type[ast.cmpop], type[ast.cmpop]] = {
     **{ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt},
     **{ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is},
@@ -111,7 +111,7 @@ def _changed(node: ast.AST) -> str | None:
 
 
 class Tests:
-    """Runs the tests of a room against a copy of the addon."""
+    """Runs the tests against a copy of the addon."""
 
     def __init__(self, folder: Path) -> None:
         self._addon = folder / "addon"
@@ -128,10 +128,13 @@ class Tests:
             self._forget_compiled(file)
 
     def pass_for(self, path: Path) -> bool:
-        """Whether the tests of the room of this file pass."""
+        """Whether the tests pass, those first that are nearest to this file."""
         self._forget_compiled(self._addon / "dragoman" / path)
         module = ".".join(path.with_suffix("").parts)
-        files = sorted((ROOT / "tests" / path.parts[0]).rglob("test_*.py"))
+        rooms = sorted(ROOMS, key=lambda room: room != path.parts[0])
+        files = [
+            file for room in rooms for file in sorted((ROOT / "tests" / room).rglob("test_*.py"))
+        ]
         files.sort(key=lambda file: f"dragoman.{module} import" not in file.read_text())
         arguments = ["-q", "-x", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
         arguments += ["-o", f"pythonpath={self._addon} {ROOT}", *map(str, files)]
