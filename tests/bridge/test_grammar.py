@@ -37,7 +37,7 @@ def renumbered(frames: list[Frame]) -> list[Frame]:
         data = frame.data or b""
         if data != b"[DONE]":
             event = json.loads(data) | {"sequence_number": number}
-            frame = encode_event(event["type"], event)  # noqa: PLW2901
+            frame = encode_event(event)  # noqa: PLW2901
         out.append(frame)
     return out
 
@@ -69,7 +69,7 @@ def done_event(frames: list[Frame]) -> Frame:
     response = json.loads(frames[-1].data or b"")["response"]
     index, item = next((n, i) for n, i in enumerate(response["output"]) if not is_done(i))
     event = {"type": "response.output_item.done", "output_index": index, "item": item}
-    return encode_event(event["type"], event)
+    return encode_event(event)
 
 
 def is_done(item: dict[str, Any]) -> bool:
@@ -96,7 +96,7 @@ def test_what_is_cut_is_listed_and_not_done(cut: str) -> None:
         assert broken(frames[:at] + frames[at + 1 :], OPENAI), frames[at]
     terminal = json.loads(frames[-1].data or b"")
     terminal["response"]["output"].pop()
-    unlisted = encode_event(terminal["type"], terminal)
+    unlisted = encode_event(terminal)
     assert broken([*frames[:-1], unlisted], OPENAI)
 
 
@@ -123,7 +123,7 @@ def test_no_id_index_or_text_can_be_another() -> None:
         ):
             if name in event:
                 wrong = event | {name: changed(event[name])}
-                raw = encode_event(wrong["type"], wrong)
+                raw = encode_event(wrong)
                 assert broken([*frames[:at], raw, *frames[at + 1 :]], OPENAI), (name, event)
                 tried += 1
     assert tried > 50

@@ -94,7 +94,7 @@ def test_an_oversize_frame_is_handed_on_in_pieces_and_the_next_one_is_whole() ->
 
 
 def test_encoded_frames_use_lf_and_put_data_last() -> None:
-    assert encode_event("ping", {}).raw == b"event: ping\ndata: {}\n\n"
+    assert encode_event({"type": "ping"}).raw == b'event: ping\ndata: {"type":"ping"}\n\n'
     other = Frame(b"id: 1\r\ndata: x\r\n: c\r\n\r\n").other_lines
     assert encode_chunk({}, other).raw == b"id: 1\n: c\ndata: {}\n\n"
 

@@ -24,6 +24,7 @@ from ..wire.chat_calls import Call
 from ..wire.errors import ErrorForm, ErrorObject
 from ..wire.finish_reasons import TurnEnd
 from ..wire.json_codec import Json, NotJson, array, loads
+from ..wire.sse import encode_event
 from ..wire.usage import Counts, messages_usage
 from .reply.converter import ReplyConverter
 from .request.validation import label
@@ -185,7 +186,7 @@ class MessagesReply:
         ends = {"stop_reason": reason, "stop_sequence": sequence}
         self._message |= {**ends, "usage": usage}
         self._writer.end({"type": api.MESSAGE_DELTA, "delta": ends, "usage": usage}, reason)
-        self._writer.frames.append(api.encoded({"type": api.MESSAGE_STOP}))
+        self._writer.frames.append(encode_event({"type": api.MESSAGE_STOP}))
         self._send()
         self.ended = True
 
@@ -194,7 +195,7 @@ class MessagesReply:
 
     def report(self, error: ErrorObject, counted: Counts | None) -> None:  # noqa: ARG002
         self._failed = error_event(error)
-        self._writer.frames.append(api.encoded(self._failed))
+        self._writer.frames.append(encode_event(self._failed))
         self._send()
         self.ended = True
 

@@ -13,7 +13,7 @@ order cannot be expressed:
 from __future__ import annotations
 
 from ..wire.json_codec import Json, dumps
-from ..wire.sse import Frame
+from ..wire.sse import Frame, encode_event
 from . import names as api
 from .names import TextKind
 
@@ -95,4 +95,4 @@ class BlockWriter:
         self._write({"type": api.BLOCK_START, "index": self.index, "content_block": block})
 
     def _write(self, event: Json) -> None:
-        self.frames.append(api.encoded(event))
+        self.frames.append(encode_event(event))

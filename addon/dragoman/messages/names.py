@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from ..wire.json_codec import Json, NotJson, array, dumps, loads, objects, string
-from ..wire.sse import Frame, encode_chunk
+from ..wire.sse import encode_event
 
 MESSAGE_START = "message_start"
 BLOCK_START = "content_block_start"
@@ -47,12 +47,7 @@ def is_message(value: Json) -> bool:
     return value.get("type") == "message" and isinstance(value.get("content"), list)
 
 
-def encoded(event: Json) -> Frame:
-    """Clients want the line ``event:``."""
-    return encode_chunk(event, b"event: " + event["type"].encode() + b"\n")
-
-
-PING = encoded({"type": "ping"})
+PING = encode_event({"type": "ping"})
 """What keeps a client waiting, anywhere after the first event."""
 
 

@@ -29,7 +29,7 @@ from ..reply.words import (
     Text,
 )
 from ..wire.json_codec import Json, string
-from ..wire.sse import Frame
+from ..wire.sse import Frame, encode_event
 from . import names as api
 from .call_ids import new_call_ids
 from .event_writer import BlockWriter
@@ -74,7 +74,7 @@ class MessagesWriter(NumberedWriter):
         return api.PING if self._has_begun and not self._reader.ended else Frame(b"")
 
     def error(self, message: str) -> Frame:
-        return api.encoded(api.error_body(message))
+        return encode_event(api.error_body(message))
 
     # What the client has
 
@@ -166,14 +166,14 @@ class MessagesWriter(NumberedWriter):
                 self._other(part, raw)
             case Other(raw=raw):
                 self._has_begun |= raw.get("type") == api.MESSAGE_START
-                writer.frames.append(api.encoded(raw))
+                writer.frames.append(encode_event(raw))
             case Finish():
                 self._finish(delta)
             case Done(raw=raw):
                 writer.stop()
-                writer.frames.append(api.encoded(raw or {"type": api.MESSAGE_STOP}))
+                writer.frames.append(encode_event(raw or {"type": api.MESSAGE_STOP}))
             case Failed(raw=raw):
-                writer.frames.append(api.encoded(raw))
+                writer.frames.append(encode_event(raw))
             case _:
                 pass
 

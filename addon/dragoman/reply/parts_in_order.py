@@ -221,7 +221,7 @@ class PartsInOrder:
         name = call.waiting.name
         if call.has_text or name not in self._names:
             return bool(name and call.has_text)
-        return not any(other != name and other.startswith(name) for other in self._names)
+        return not [each for each in self._names if each != name and each.startswith(name)]
 
     def _begin(self, out: list[Delta], call: _Call) -> None:
         call.begun, self._open = True, call.part

@@ -12,8 +12,8 @@ class NumberedEvents(EventQueue):
     """`number` is that of the next event."""
 
     def add(self, event: str, /, **fields: Any) -> None:
-        """One event; ``event:`` equals ``type``."""
+        """One event."""
         if self.wanted:
             value = {"type": event, "sequence_number": self.number, **fields}
-            self.frames.append(encode_event(event, value))
+            self.frames.append(encode_event(value))
         self.number += 1

@@ -131,4 +131,4 @@ class PassedEvents:
         if self._number is not None:
             number = self._number + self.heartbeats
             event = {**event, "sequence_number": number}
-        return encode_event(event["type"], event)
+        return encode_event(event)

@@ -171,9 +171,11 @@ def encode(data: bytes) -> Frame:
     return Frame(b"data: %b\n\n" % data)
 
 
-def encode_event(event: str, value: Json) -> Frame:
-    """A frame with a JSON value, which is kept with it for those that read it at once."""
-    return Frame(b"event: %b\ndata: %b\n\n" % (event.encode(), dumps(value)), _value=value)
+def encode_event(value: Json) -> Frame:
+    """A frame with a JSON value, which is kept with it for those that read it at once.  Clients
+    want the line ``event:``, which equals the value's ``type``."""
+    around = value["type"].encode(), dumps(value)
+    return Frame(b"event: %b\ndata: %b\n\n" % around, _value=value)
 
 
 def encode_chunk(value: Any, other_lines: bytes = b"") -> Frame:
