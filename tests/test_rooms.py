@@ -28,6 +28,23 @@ ROOMS = [
 ]
 """From the bottom up; a module may import from its own room and those below."""
 APIS = {"chat", "responses", "messages"}
+WORDS_OF_REPLIES = re.compile(
+    r"choices|finish_reason"
+    r"|sequence_number|(output|content|summary|annotation)_index"
+    r"|response\.(created|in_progress|completed|incomplete|failed|output_\w+|content_part)[\w.]*"
+    r"|message_(start|delta|stop)|content_block\w*|stop_reason|partial_json"
+    r"|(input_json|text|thinking|signature)_delta"
+)
+"""Names of fields and events that no request has."""
+KNOW_WORDS_OF_REPLIES = {
+    "wire/chat_end.py": "whether bytes have the end of a chat stream",
+    "wire/errors.py": "an error in place of a reply of any API, or within it",
+    "wire/reply_bounds.py": "lists that may be long, in replies of all APIs",
+    "wire/usage.py": "where replies of all APIs have their usage",
+    "proxy/command/demo.py": "a client: prints what it receives",
+    "proxy/options.py": "the name of an option",
+}
+"""Modules outside the rooms of the APIs, and what they need them for."""
 KIMI_ROOMS = [
     *(ADDON / "repair" / "formats").glob("kimi*"),
     ADDON / "proxy" / "command" / "demo.py",  # a recording
@@ -48,6 +65,14 @@ def imports(path: Path) -> Iterator[tuple[str, ...]]:
             base = package[: len(package) + 1 - node.level] if node.level else ()
             module = (*base, *(node.module or "").split("."))
             yield from ((*module, alias.name) for alias in node.names)
+
+
+def quoted(path: Path) -> Iterator[str]:
+    """The strings of a module, and what stands in double quotes in its bytes and expressions."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
+            text = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
+            yield from (text, *re.findall(r'"([\w.]+)"', text))
 
 
 def room(parts: tuple[str, ...]) -> int:
@@ -72,6 +97,15 @@ def test_no_api_knows_another() -> None:
         if own in APIS:
             known = {parts[1] for parts in imports(path) if parts[0] == "dragoman"}
             assert not known & APIS - {own}, path
+
+
+def test_only_the_room_of_an_api_looks_into_its_chunks_and_events_or_makes_one() -> None:
+    knowing = set()
+    for path in MODULES:
+        if path.relative_to(ADDON).parts[0] not in APIS:
+            found = (WORDS_OF_REPLIES.fullmatch(text) for text in quoted(path))
+            knowing |= {path.relative_to(ADDON).as_posix()} if any(found) else set()
+    assert knowing == KNOW_WORDS_OF_REPLIES.keys()
 
 
 def test_only_its_own_format_knows_a_marker_of_kimi() -> None:

@@ -69,10 +69,7 @@ class MessagesReply:
         """The blocks, and the pieces of their text or input."""
         self._failed: Json = {}
         usage, _ = messages_usage(None, turn.estimate, 0)
-        self._message: Json = {
-            **{"id": message_id, "type": "message", "role": "assistant", "model": turn.model},
-            **{"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage},
-        }
+        self._message = api.new_message(message_id, turn.model, usage)
 
     @property
     def response(self) -> Json:
@@ -182,8 +179,8 @@ class MessagesReply:
         elif any(block["type"] == api.CALL for block, _ in self._content):
             reason = api.TOOL_USE
         elif finish == "completed" and stopped_by in self._stops:
-            reason, sequence = "stop_sequence", stopped_by
-        ends = {"stop_reason": reason, "stop_sequence": sequence}
+            reason, sequence = api.STOP_SEQUENCE, stopped_by
+        ends = api.ends(reason, sequence)
         self._message |= {**ends, "usage": usage}
         self._writer.end({"type": api.MESSAGE_DELTA, "delta": ends, "usage": usage}, reason)
         self._writer.frames.append(encode_event({"type": api.MESSAGE_STOP}))

@@ -7,6 +7,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Literal, get_args
 
+from ..chat.delta import is_chunk
 from ..chat.reader import ChatReader
 from ..chat.repair import ChatRepair
 from ..messages import names as messages
@@ -57,7 +58,7 @@ def reader_for(value: Json) -> Reader | None:
 def _api_shown(value: Json) -> Api | None:
     if messages.is_event(value) or messages.is_message(value):
         return "messages"
-    if "choices" in value:
+    if is_chunk(value):
         return "chat"
     if value.get("type") in ("ping", "error"):
         return None

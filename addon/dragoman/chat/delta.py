@@ -47,6 +47,11 @@ class ChoiceDelta:
     fields: Json
 
 
+def is_chunk(value: Mapping[str, Any]) -> bool:
+    """Whether a value is a chunk, or a whole completion."""
+    return "choices" in value
+
+
 def choices(chunk: Mapping[str, Any]) -> list[ChoiceDelta]:
     found = []
     for position, value in enumerate(array(chunk.get("choices"))):
@@ -57,6 +62,17 @@ def choices(chunk: Mapping[str, Any]) -> list[ChoiceDelta]:
             delta = delta if isinstance(delta, dict) else {}
             found.append(ChoiceDelta(choice_index(value, position), delta, whole, value))
     return found
+
+
+def by_choice(completion: Any) -> list[Any]:
+    """A completion of several choices as one for each of them."""
+    choices = completion.get("choices") if isinstance(completion, dict) else None
+    if not isinstance(choices, list) or len(choices) < 2:
+        return [completion]
+    return [
+        completion | {"choices": [{"index": at} | value if isinstance(value, dict) else value]}
+        for at, value in enumerate(choices)
+    ]
 
 
 def choice_index(value: Json, position: int) -> int:

@@ -35,6 +35,7 @@ TOOL_USE = "tool_use"
 """The stop reason of a turn with calls."""
 END_TURN = "end_turn"
 CUT = "max_tokens"
+STOP_SEQUENCE = "stop_sequence"
 
 
 def is_event(value: Json) -> bool:
@@ -181,6 +182,17 @@ def calls_in(messages: object) -> Iterator[Json]:
         for block in objects(message.get("content")):
             if block.get("type") == CALL:
                 yield block
+
+
+def new_message(message_id: str, model: str, usage: Json) -> Json:
+    """A message of which only the beginning is known."""
+    head = {"id": message_id, "type": "message", "role": "assistant", "model": model}
+    return {**head, "content": [], **ends(), "usage": usage}
+
+
+def ends(stop_reason: str | None = None, stop_sequence: str | None = None) -> Json:
+    """How a message ended; None: it has not."""
+    return {"stop_reason": stop_reason, "stop_sequence": stop_sequence}
 
 
 def error_body(message: str, kind: str = "api_error") -> Json:

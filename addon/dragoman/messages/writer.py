@@ -218,8 +218,8 @@ class MessagesWriter(NumberedWriter):
         raw: Any = delta.raw
         reason = api.stop_reason_in(raw) if raw is not None else api.TOOL_USE
         if raw is None:
-            ends = {"stop_reason": None, "stop_sequence": None}
-            raw = {"type": api.MESSAGE_DELTA, "delta": ends, "usage": {"output_tokens": 0}}
+            usage = {"output_tokens": 0}
+            raw = {"type": api.MESSAGE_DELTA, "delta": api.ends(), "usage": usage}
         if delta.reason != reason:
             reason = _STOP_REASONS.get(str(delta.reason), reason)
         self._writer.end(raw, reason)

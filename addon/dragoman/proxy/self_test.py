@@ -26,7 +26,9 @@ from mitmproxy.log import ALERT
 from mitmproxy.proxy.mode_specs import RegularMode, ReverseMode
 
 from ..bridge.reader_writer_pairs import read_reply
+from ..chat.chunk_writer import ChunkWriter
 from ..repair.formats.kimi_k2 import section
+from ..wire.sse import joined
 from .chat_only_hosts import Hosts
 from .http_headers import EVENT_STREAM
 from .observe.commands import typed_command
@@ -40,17 +42,17 @@ _LOCAL = "127.0.0.1"
 _TOOL, _ARGUMENTS = "selftest", {"answer": 42}
 _SCHEMA = {"type": "object", "properties": {"answer": {"type": "integer"}}}
 _FUNCTION = {"name": _TOOL, "parameters": _SCHEMA}
-_MODEL = {"model": "kimi-k2.5", "stream": True}
-_CHAT = _MODEL | {
+_MODEL = "kimi-k2.5"
+_ASKED: dict[str, Any] = {"model": _MODEL, "stream": True}
+_CHAT = _ASKED | {
     "messages": [{"role": "user", "content": "Call the tool."}],
     "tools": [{"type": "function", "function": _FUNCTION}],
 }
-_RESPONSES = _MODEL | {
+_RESPONSES = _ASKED | {
     "store": False,
     "input": "Call the tool.",
     "tools": [{"type": "function", **_FUNCTION}],
 }
-_CHUNK = {"id": "selftest", "object": "chat.completion.chunk", "created": 0, "model": "kimi-k2.5"}
 _JOBS = (
     # What is found out of a host counts for its path: no engine has this one.
     ("repair", f"{SELF_TEST}/v1/chat/completions", _CHAT),
@@ -166,12 +168,12 @@ def _verdict(job: str, status: int, reply: bytes) -> str:
 def _leak() -> bytes:
     """A stream with a leaked call, cut into pieces of a few characters."""
     text = section(f"functions.{_TOOL}:0", json.dumps(_ARGUMENTS))
-    deltas: list[dict[str, str]] = [{"role": "assistant", "content": ""}]
-    deltas += [{"content": text[at : at + 7]} for at in range(0, len(text), 7)]
-    choices: list[Any] = [{"index": 0, "delta": each, "finish_reason": None} for each in deltas]
-    choices.append({"index": 0, "delta": {}, "finish_reason": "stop"})
-    chunks = [json.dumps(_CHUNK | {"choices": [choice]}) for choice in choices]
-    return "".join(f"data: {data}\n\n" for data in [*chunks, "[DONE]"]).encode()
+    writer = ChunkWriter("selftest", 0, _MODEL)
+    writer.start()
+    for at in range(0, len(text), 7):
+        writer.text("text", text[at : at + 7])
+    writer.end("stop")
+    return joined(writer.events.drain())
 
 
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -7,7 +7,8 @@ after an event gets at least the end, with the whole response.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 
 from ..reply.turn_context import Tool, ToolKind
 from ..wire.json_codec import Json
@@ -17,6 +18,7 @@ from .envelope import open_sealed
 from .event_writer import ItemStatus, ProseKind, Writer
 from .names import STREAMED_CALLS
 
+_NUMBER = re.compile(rb'"sequence_number":(\d+)')
 _NOT_YET: Json = {
     "completed_at": None,
     "status": "in_progress",
@@ -30,6 +32,12 @@ _PROSE: dict[str, ProseKind] = {
     "summary_text": "reasoning",
     "reasoning_text": "reasoning",
 }
+
+
+def after_number(frames: Iterable[Frame], number: int) -> list[Frame]:
+    """Those after the event with this sequence number (-1: all); `[DONE]` has none."""
+    found = ((frame, _NUMBER.search(frame.raw)) for frame in frames)
+    return [frame for frame, own in found if own is None or int(own[1]) > number]
 
 
 def replayed_events(

@@ -140,6 +140,11 @@ ID_PREFIXES = {
 }
 
 
+def delta_in(event: Json) -> str:
+    """The text of an event that is a delta; empty in any other."""
+    return string(event.get("delta")) if string(event.get("type")) in DELTAS else ""
+
+
 def item_id(item_type: str, of: str) -> str:
     """The id of an item; `of` is unique. An unknown type is a client's."""
     return f"{ID_PREFIXES.get(item_type, 'item')}_{of}"

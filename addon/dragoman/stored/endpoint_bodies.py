@@ -6,15 +6,15 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ..bridge.request.validation import label
-from ..responses.event_replay import replayed_events
+from ..responses.event_replay import after_number, replayed_events
 from ..responses.names import item_id
 from ..wire.errors import Refused
 from ..wire.json_codec import Json, array
+from ..wire.sse import joined
 from .stored_response import StoredResponse
 
 MAX_LIMIT = 100
 DEFAULT_LIMIT = 20
-_NUMBER = re.compile(rb'"sequence_number":(\d+)')
 _PARTS: dict[str, Json] = {"output_text": {"annotations": []}, "input_image": {"detail": "auto"}}
 """Fields of the API's parts that a client need not send."""
 
@@ -33,9 +33,7 @@ def events_after(kept: StoredResponse, number: int) -> bytes:
     frames = replayed_events(
         kept.response, streamed.dialect, prior=streamed.prior, events=streamed.events
     )
-    numbers = (_NUMBER.search(frame.raw) for frame in frames)
-    pairs = zip(frames, numbers, strict=True)
-    return b"".join(f.raw for f, found in pairs if found is None or int(found[1]) > number)
+    return joined(after_number(frames, number))
 
 
 def input_items(chain: Sequence[StoredResponse], query: Mapping[str, str]) -> Json:

@@ -29,6 +29,11 @@ def broken_off(error: str) -> str:
     return f"The upstream broke off: {error} (connection error)"
 
 
+def has_chunk(frames: bytes) -> bool:
+    """Whether there may be a chunk of a chat completion."""
+    return b'"choices"' in frames
+
+
 def turn_ended(sent: bytes) -> bool:
     """Whether the upstream ended the turn."""
     return _TURN_ENDED.search(sent) is not None or is_done(sent)

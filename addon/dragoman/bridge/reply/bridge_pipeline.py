@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
+from ...chat.delta import by_choice
 from ...chat.reader import ChatReader
 from ...repair.stage import RepairStage, Steps, at_once
 from ...reply.facts import TurnReader
@@ -218,17 +218,6 @@ def _stage(
         return Unrepaired(reader, TurnWriter(reply, reader, facts), facts)
     repair.write_by(TurnWriter(reply, repair.reader, facts), facts)
     return repair
-
-
-def by_choice(completion: Any) -> list[Any]:
-    """A completion of several choices as one for each of them."""
-    choices = completion.get("choices") if isinstance(completion, dict) else None
-    if not isinstance(choices, list) or len(choices) < 2:
-        return [completion]
-    return [
-        completion | {"choices": [{"index": at} | value if isinstance(value, dict) else value]}
-        for at, value in enumerate(choices)
-    ]
 
 
 @dataclass(frozen=True, slots=True)

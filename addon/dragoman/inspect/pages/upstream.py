@@ -7,10 +7,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from ...chat.delta import is_chunk
 from ...chat.reader import ChatReader
 from ...messages import names as messages
 from ...reply.words import Arguments, CallBegin, Delta, Finish, Text
-from ...responses.names import DELTAS
+from ...responses import names as responses
 from ...wire.json_codec import Json, string
 from ...wire.sse import Document, is_event_stream
 from ..exchange import Exchange, Side
@@ -100,8 +101,8 @@ def carried(value: object) -> str:
     """The text of a chunk or an event: words, or arguments of calls."""
     if not isinstance(value, dict):
         return ""
-    if string(value.get("type")) in DELTAS:
-        return string(value.get("delta"))
+    if text := responses.delta_in(value):
+        return text
     if messages.is_event(value):
         return (messages.text_in(value) or ("", ""))[1] or messages.arguments_in(value)
     words = (word for word in _words(value) if isinstance(word, Text | CallBegin | Arguments))
@@ -110,7 +111,7 @@ def carried(value: object) -> str:
 
 def _words(value: Json) -> list[Delta]:
     """What a chunk says; nothing if it is no chunk."""
-    if "choices" not in value:
+    if not is_chunk(value):
         return []
     reader, frame = ChatReader(), Document(value=value)
     more = reader.more(frame)

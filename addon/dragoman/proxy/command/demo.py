@@ -22,6 +22,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from ...chat.chunk_writer import ChunkWriter
+from ...wire.sse import joined
 from .run import PROGRAMS, Start
 
 LEAK = (
@@ -32,7 +34,7 @@ LEAK = (
 """The deltas of a turn, as a host sends them that does not know the model's markup."""
 SCHEMA = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
 BASH = {"name": "bash", "description": "Run a command."}
-MODEL = {"model": "kimi-k2.5", "stream": True}
+MODEL = "kimi-k2.5"
 ASK = "Which files are here?"
 ASKED: dict[str, tuple[str, dict[str, Any]]] = {
     "Chat Completions": (
@@ -67,7 +69,7 @@ class Host(BaseHTTPRequestHandler):
         length = int(self.headers.get("content-length") or 0)
         self.rfile.read(length)
         if self.path.endswith("/chat/completions"):
-            self._send(200, "text/event-stream", b"".join(_frames()))
+            self._send(200, "text/event-stream", _leaked())
         else:
             self._send(404, "application/json", b'{"error": {"message": "Not Found"}}')
 
@@ -82,14 +84,12 @@ class Host(BaseHTTPRequestHandler):
         pass
 
 
-def _frames() -> Iterator[bytes]:
-    choices: list[dict[str, Any]] = [{"delta": {"reasoning_content": text}} for text in LEAK]
-    for choice in [*choices, {"delta": {}, "finish_reason": "stop"}]:
-        chunk = {"id": "demo", "object": "chat.completion.chunk", "created": 1, **MODEL}
-        del chunk["stream"]
-        whole = {**chunk, "choices": [{"index": 0, "finish_reason": None, **choice}]}
-        yield f"data: {json.dumps(whole)}\n\n".encode()
-    yield b"data: [DONE]\n\n"
+def _leaked() -> bytes:
+    writer = ChunkWriter("demo", 1, MODEL)
+    for text in LEAK:
+        writer.text("reasoning", text)
+    writer.end("stop")
+    return joined(writer.events.drain())
 
 
 def main(command: str, words: Sequence[str]) -> int | str:
@@ -105,7 +105,7 @@ def main(command: str, words: Sequence[str]) -> int | str:
                 print("    finish_reason: stop")
                 for api, (path, body) in ASKED.items():
                     _say(f"A client of {api} receives:")
-                    _show(port, path, {**MODEL, **body})
+                    _show(port, path, {"model": MODEL, "stream": True, **body})
         except (OSError, TimeoutError) as error:
             return f"The demonstration failed: {error}"
         _say("The log of mitmdump:")
