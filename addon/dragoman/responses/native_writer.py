@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 
 from ..wire.json_codec import Json, dumps, objects, string
+from .call_ids import ResponseCallIds
 from .dialects import OPENAI
 from .event_writer import ItemStatus, Writer
 from .heartbeats import without_news
@@ -30,6 +31,7 @@ class NativeWriter(Writer):
         """`called` has the call ids of the conversation before."""
         super().__init__({**response, "output": []}, OPENAI, clock=lambda: now, called=called)
         self._id += "_repaired"  # so that no id of ours is one of the host's
+        self._call_ids = ResponseCallIds(self._id, called=called)
         self.events.number = number
         self.started = True
         self._opening_size = len(dumps(response))
