@@ -2,7 +2,7 @@
 the tool runners of Anthropic's clients.
 
 The host leaks the call into its reasoning; the client runs it and sends the output; the
-host answers with text.
+host answers with text.  Then calls whose ids would come twice.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
-from fixtures.server import Upstream
+from fixtures.server import Reply, Upstream
+from fixtures.wire import Request
 from tests.live.clients import Client, Clients
 from tests.live.mitmdump import Mitmdump
 from tests.live.responses import to_last_message
+from tests.repair.streams import chunk, sse
 
 SCRIPTS = {
     "ai-sdk": "ai_sdk.mjs",
@@ -84,3 +86,79 @@ def test_a_tool_that_a_runner_adds_meanwhile_is_declared_last(
     assert [tool["function"]["name"] for tool in second["tools"]] == ["bash", "brew"]
     assert second["tools"][:1] == first["tools"]
     assert "Loaded: brew" in second["messages"][-1]["content"]
+
+
+ANSWER = [chunk({"content": "Done."}), chunk({}, "stop")]
+BASH = '{"command": "echo from-the-tool"}'
+
+
+def k2(name: str, arguments: str) -> str:
+    return (
+        f"<|tool_calls_section_begin|><|tool_call_begin|>functions.{name}:0"
+        f"<|tool_call_argument_begin|>{arguments}<|tool_call_end|><|tool_calls_section_end|>"
+    )
+
+
+def qwen(name: str, arguments: str) -> str:
+    parameters = "".join(
+        f"<parameter={name}>\n{value}\n</parameter>\n"
+        for name, value in json.loads(arguments).items()
+    )
+    return f"<tool_call>\n<function={name}>\n{parameters}</function>\n</tool_call>"
+
+
+def outputs(request: Request) -> int:
+    return sum(message["role"] == "tool" for message in request.json["messages"])
+
+
+def whole(chunks: list[Any]) -> bytes:
+    message: dict[str, Any] = {"role": "assistant"}
+    for delta in (each["choices"][0]["delta"] for each in chunks):
+        message |= delta
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    return json.dumps(chunks[0] | {"object": "chat.completion", "choices": [choice]}).encode()
+
+
+@pytest.mark.parametrize("name", ["openai-agents", "openai-agents-js"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        *(("no ids", api) for api in ("chat.stream", "responses.stream", "responses.create")),
+        ("leaked ids from 0", "chat.create"),
+        ("native ids from 0", "chat.stream"),
+        ("native ids from 0", "responses.stream"),
+    ],
+    ids="-".join,
+)
+def test_openai_agents_never_gets_an_id_twice(
+    request: pytest.FixtureRequest,
+    tls_upstream: Upstream,
+    client_of: Callable[[str], Client],
+    name: str,
+    said: tuple[str, str],
+) -> None:
+    """Three turns of a run, all within one second.  If an id comes twice, the run ends (Python), or
+    the second call is sent in the place of the first, until its turns are used up (JavaScript)."""
+    how, api = said
+    call: dict[str, Any] = {"index": 0, "id": "functions.bash:0", "type": "function"}
+    call["function"] = {"name": "bash", "arguments": BASH}
+    delta = {
+        "no ids": {"content": qwen("bash", BASH)},
+        "leaked ids from 0": {"content": k2("bash", BASH)},
+        "native ids from 0": {"tool_calls": [call]},
+    }[how]
+
+    def reply(asked: Request) -> Reply:
+        chunks = ANSWER if outputs(asked) >= 3 else [chunk(delta), chunk({}, "stop")]
+        if not asked.json.get("stream"):
+            return Reply(whole(chunks), "application/json")
+        return Reply(sse(chunks))
+
+    key = re.sub(r"\W", "-", request.node.name)
+    tls_upstream.replies[key] = reply
+    asked = {"prompt": "Run it.", "name": "qwen3" if how == "no ids" else "kimi-k2.5"}
+    result = client_of(name).ask(api, f"{tls_upstream.url}/{key};key={key}/v1", asked)
+    assert result == {"text": "Done.", "executed": ["echo from-the-tool"] * 3}
+    *_, last = tls_upstream.requests_of(key, key)
+    made = [each["id"] for m in last.json["messages"] for each in m.get("tool_calls", ())]
+    assert len(set(made)) == 3

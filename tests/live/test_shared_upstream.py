@@ -92,7 +92,7 @@ def test_a_reset_of_the_connection_ends_every_stream(
     path = "v1/responses" if bridge else "v1/chat/completions"
     body = json.dumps(responses.REQUEST if bridge else CHAT_REQUEST).encode()
     begin = f"/shared;abort={AT};cut=event;pace=0.004"
-    for _ in range(3):
+    for _ in range(2):
         client = Streams(proxy.url)
         asked = [client.ask(f"{begin};fault=silence/{path}", body) for _ in range(29)]
         asked.append(client.ask(f"{begin};fault=abort/{path}", body))

@@ -81,13 +81,13 @@ def test_a_proxy_that_is_stopped_has_lost_nothing_that_a_client_heard_the_end_of
 ) -> None:
     option = f"dragoman_store={redis.url if store == 'redis' else ''}"
     client = proxies.client(option).but(options=";cut=event;pace=0.002")
-    client.upstream.replies[client.name] = said("A story. " * 200, thought="Hm. " * 50)
+    client.upstream.replies[client.name] = said("A story. " * 80, thought="Hm. " * 20)
     ended: list[str] = []
     for _ in range(2):
         threads = [Turns(client, ended) for _ in range(12)]
         for thread in threads:
             thread.start()
-        wanted = len(ended) + 40
+        wanted = len(ended) + 24
         eventually(lambda wanted=wanted: len(ended) >= wanted)  # type: ignore[misc]
         client.proxy.stop()
         for thread in threads:
