@@ -1,5 +1,5 @@
-"""Which API a reply is of: its first object says so. By what it is read, by what repaired, and the
-facts of any.  The type of its request's tools says which stage repairs it.
+"""Which API a reply is of: its first object says so.  By what it is read, repaired and bridged, and
+the facts of any.  The type of its request's tools says which stage repairs it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from ..repair.declared_tools import DeclaredTools
 from ..repair.repair_options import RepairOptions
 from ..repair.stage import RepairStage, Steps, at_once
 from ..reply.facts import ReplyReader, TurnReader, read_body
+from ..reply.frame_queue import QueuedRepair
 from ..reply.repair_pipeline import RepairPipeline
+from ..reply.unrepaired import Unrepaired
 from ..reply.words import Reader
 from ..responses import names as responses
 from ..responses.reader import ResponsesReader
@@ -27,6 +29,8 @@ from ..responses.repair import ResponsesRepair
 from ..wire.errors import unlisted
 from ..wire.json_codec import Json
 from ..wire.sse import Document, is_event_stream, split
+from .reply.converter import ReplyConverter
+from .reply.turn_writer import TurnWriter
 from .responses_tools import ResponsesTools
 
 Api = Literal["chat", "responses", "messages"]
@@ -98,6 +102,19 @@ def stage_for(tools: Tools, options: RepairOptions, evidence: Evidence, now: int
     if isinstance(tools, MessagesTools):
         return MessagesRepair(tools, options, evidence, now)
     return ChatRepair(tools, options, evidence, now)
+
+
+def bridge_stage(
+    reply: ReplyConverter, repair: QueuedRepair | None, reader: Reader | None, facts: TurnReader
+) -> RepairStage:
+    """The reader of the upstream's API, repair if there is any, and the writer of the client's.
+    Without `repair` the `reader` reads the reply; without both it is Chat Completions."""
+    facts.begin_words()
+    if repair is None:
+        reader = reader or ChatReader(reply.names)
+        return Unrepaired(reader, TurnWriter(reply, reader, facts), facts)
+    repair.write_by(TurnWriter(reply, repair.reader, facts), facts)
+    return repair
 
 
 def repair_whole(

@@ -14,11 +14,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ...chat.delta import by_choice
-from ...chat.reader import ChatReader
-from ...repair.stage import RepairStage, Steps, at_once
-from ...reply.facts import TurnReader
+from ...repair.stage import Steps, at_once
 from ...reply.frame_queue import QueuedRepair
-from ...reply.unrepaired import Unrepaired
 from ...reply.words import Reader
 from ...wire.body_form import BodyForm
 from ...wire.chat_end import EARLY, broken_off
@@ -35,9 +32,8 @@ from ...wire.sse import (
     joined,
     split,
 )
-from ..reader_writer_pairs import turn_reader
+from ..reader_writer_pairs import bridge_stage, turn_reader
 from .converter import ReplyConverter
-from .turn_writer import TurnWriter
 
 _AT_ONCE = 512
 """Frames that are read before other flows run: 64 kB, as they come in one piece, may be 6,000."""
@@ -66,7 +62,7 @@ class BridgePipeline:
         self._events = reply.writer.events
         self.read = turn_reader()
         """Of what the upstream said, and of what it became."""
-        self._stage = _stage(reply, repair, reader, self.read)
+        self._stage = bridge_stage(reply, repair, reader, self.read)
         self._breaks = breaks
         self._form = BodyForm(labelled=labelled, max_document=max_document)
         self._splitter = FrameSplitter()
@@ -206,18 +202,6 @@ class BridgePipeline:
         yield
         yield from self._work_in_steps([*frames, DONE])
         return self._events.drain()
-
-
-def _stage(
-    reply: ReplyConverter, repair: QueuedRepair | None, reader: Reader | None, facts: TurnReader
-) -> RepairStage:
-    """The reader of the upstream's API, repair, and the writer of the client's."""
-    facts.begin_words()
-    if repair is None:
-        reader = reader or ChatReader(reply.names)
-        return Unrepaired(reader, TurnWriter(reply, reader, facts), facts)
-    repair.write_by(TurnWriter(reply, repair.reader, facts), facts)
-    return repair
 
 
 @dataclass(frozen=True, slots=True)
