@@ -134,16 +134,22 @@ class Scanner:
         formats = self._state.formats
         if waits or len(text) > _STEP or formats.may_begin_in(text):
             return None
-        if formats.of_lines and not self._state.called:
-            if "\n" in text and formats.line_begin(text):
-                return None
-            if text.lstrip()[:1] in formats.line_begins and self._state.at_line_begin:
-                return None
+        if not self._state.called:
+            for first in formats.line_begins:
+                if first in text and self._may_begin_line(text):
+                    return None
         if text:
             outside.after_named = False
         self._state.read(text)
         self._state.fed += len(text)
         return text
+
+    def _may_begin_line(self, text: str) -> bool:
+        """Whether a line of `text`, or the line that it continues, begins with markup."""
+        formats = self._state.formats
+        if formats.line_begin(text):
+            return True
+        return text.lstrip()[:1] in formats.line_begins and self._state.at_line_begin
 
     def enter(self, name: str) -> list[ScanEvent]:
         """From here on the text is that of the field `name`, a separate text.  Returns the events
