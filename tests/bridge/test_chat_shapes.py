@@ -39,20 +39,6 @@ def user_message(text: str) -> Json:
             {"type": "function", "function": {**function("f", strict=True), "description": "d"}},
             function("f", strict=True, description="d"),
         ),
-        (
-            {
-                "type": "custom",
-                "custom": {
-                    "name": "p",
-                    "format": {"type": "grammar", "grammar": {"syntax": "re", "definition": "x"}},
-                },
-            },
-            {
-                "type": "custom",
-                "name": "p",
-                "format": {"type": "grammar", "syntax": "re", "definition": "x"},
-            },
-        ),
     ],
 )
 def test_a_chat_tool_is_the_tool_it_means(tool: Json, meant: Json) -> None:
@@ -66,21 +52,6 @@ def test_a_chat_tool_is_the_tool_it_means(tool: Json, meant: Json) -> None:
     ("choice", "meant"),
     [
         ({"type": "function", "function": {"name": "f"}}, {"type": "function", "name": "f"}),
-        ({"type": "custom", "custom": {"name": "p"}}, {"type": "custom", "name": "p"}),
-        (
-            {
-                "type": "allowed_tools",
-                "allowed_tools": {
-                    "mode": "required",
-                    "tools": [{"type": "function", "function": {"name": "f"}}],
-                },
-            },
-            {
-                "type": "allowed_tools",
-                "mode": "required",
-                "tools": [{"type": "function", "name": "f"}],
-            },
-        ),
     ],
 )
 def test_a_chat_choice_is_the_choice_it_means(choice: Json, meant: Json) -> None:
@@ -170,6 +141,11 @@ def test_an_output_among_the_parts_of_a_user_message_answers() -> None:
         (
             {"input": "x", "tool_choice": {"type": "function", "function": {}}},
             "tool_choice.name",
+        ),
+        ({"input": "x", "tools": [{"type": "custom", "custom": {"name": "p"}}]}, "tools[0].name"),
+        (
+            {"input": "x", "tool_choice": {"type": "allowed_tools", "allowed_tools": {}}},
+            "tool_choice.tools",
         ),
     ],
 )

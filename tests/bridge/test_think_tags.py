@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dragoman.bridge.reply.think_tags import SplitText, ThinkSplitter
+from dragoman.wire.reply_bounds import MAX_BLANK
 
 pieces_of_text = st.lists(
     st.sampled_from(
@@ -71,8 +72,8 @@ def test_no_more_than_a_tag_is_held_back() -> None:
 
 def test_blanks_are_not_held_for_ever() -> None:
     splitter = ThinkSplitter()
-    released = "".join(text for _ in range(1002) for _, text in splitter.feed(" "))
-    assert released == " " * 1002
+    released = "".join(text for _ in range(MAX_BLANK + 2) for _, text in splitter.feed(" "))
+    assert released == " " * (MAX_BLANK + 2)
 
 
 @pytest.mark.parametrize("asked", [True, False])

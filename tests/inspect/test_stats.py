@@ -34,6 +34,7 @@ from dragoman.repair.formats.kimi_k2 import KIMI_K2
 from dragoman.repair.formats.kimi_k2_names import header_of
 from dragoman.repair.formats.registry import ALL
 from dragoman.reply.calls import Calls
+from dragoman.wire.reply_bounds import Budget
 
 TEXT, EMPTY = Outcome("answered", "text"), Outcome("empty", "no answer, no call")
 SAID = ReplyFacts(parsed=True)
@@ -217,7 +218,7 @@ def test_forms_are_read_from_the_evidence_of_repair() -> None:
     tools = DeclaredTools({"bash": {}, "x" * 120: {}})
     namer = CallNamer(tools)
     namer.begin(KIMI_K2, CallRule("any"))
-    calls = Calls(0, tools, ALL, evidence, cut_names=True)
+    calls = Calls(0, tools, ALL, evidence, Budget(), cut_names=True)
     for header in ("functions.bash:0", "bash:1", "functions.bash:2", f"{'x' * 120}:3", "odd.one:1"):
         if namer.takes(header_of(header, tools, arguments=True)):
             call = namer.call(Whole(["{}"]))

@@ -15,7 +15,7 @@ import brotli
 import pytest
 import zstandard
 
-from dragoman.repair.scan_state import MAX_CALLS
+from dragoman.wire.reply_bounds import MAX_CALLS
 from dragoman.wire.sse import FrameSplitter
 from fixtures.server import Reply, Upstream
 from tests.live import wire

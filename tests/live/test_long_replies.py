@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.reply.frame_queue import PIECE
+from dragoman.wire.reply_bounds import STEP
 from fixtures.server import Reply, Upstream
 from tests.live import responses, wire
 from tests.live.mitmdump import ADDON, ROOT, Mitmdump
@@ -61,4 +61,4 @@ def test_others_run_within_the_work_on_one_large_event_if_it_takes_long(
         assert reply.complete
         assert reply.body.count(text.encode()) == (1 if "chat" in path else 5)
         count = proxy.log.count("others run now") - before
-        assert count > len(text) // PIECE - 10 if long == "-1.0" else count == 0
+        assert count > len(text) // STEP - 10 if long == "-1.0" else count == 0

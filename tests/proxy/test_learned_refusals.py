@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dragoman.notes import Evidence
-from dragoman.proxy.flows.learned_refusals import LASTS, MAX_MODELS, LearnedRefusals, adapted
+from dragoman.proxy.flows.learned_refusals import LEARNED_FOR, MAX_MODELS, LearnedRefusals, adapted
 
 ONE, OTHER = (b"one", "m"), (b"other", "m")
 NO_EFFORT = "`reasoning_effort` is not supported with this model"
@@ -17,7 +17,7 @@ def test_it_holds_for_a_day_and_for_who_asked() -> None:
     known.learn(ONE, (NO_TOP_K,), 10)
     assert known.of(ONE, 20) == (NO_EFFORT, NO_TOP_K)
     assert known.of(OTHER, 20) == ()
-    assert known.of(ONE, 10 + LASTS) == ()
+    assert known.of(ONE, 10 + LEARNED_FOR) == ()
 
 
 def test_only_the_latest_are_kept() -> None:

@@ -8,12 +8,12 @@ import pytest
 
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
-from dragoman.repair.call_finder import BLANK_LIMIT
 from dragoman.repair.call_reader import CANDIDATE_LIMIT, HELD_LIMIT
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Text
 from dragoman.repair.formats.marker_set import HEADER_LIMIT
 from dragoman.repair.repair_options import RepairOptions
+from dragoman.wire.reply_bounds import MAX_BLANK
 from dragoman.wire.sse import Frame
 from tests.counting import calls_of
 from tests.repair.streams import NOW, chunk, read, repair, scanner_of, sse
@@ -60,7 +60,7 @@ def _held(texts: list[str]) -> int:
         ([BEGIN, *["x"] * 5000], 28),
         ([BEGIN, '{"a":"', *["\\n" * 50] * 500], 28),
         ([BEGIN, '{"a":"', *["<b>" * 300] * 500], 28),
-        ([BEGIN, '{"a":1}', *[" "] * 9000], BLANK_LIMIT),
+        ([BEGIN, '{"a":1}', *[" "] * 9000], MAX_BLANK),
         (["```\n" + BEGIN + '{"a":"', *["x" * 16] * (CANDIDATE_LIMIT // 8)], CANDIDATE_LIMIT + 16),
         (["```\n" + BEGIN + "{}", *[" " * 16] * (CANDIDATE_LIMIT // 8)], CANDIDATE_LIMIT + 16),
         ([BEGIN, '{"a":"<|tool_call_end|>', *["x" * 10] * 5000], 28),

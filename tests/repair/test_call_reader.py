@@ -9,7 +9,8 @@ from dragoman.repair.call_rule import CallRule
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Call, Refusal
 from dragoman.repair.formats.registry import ALL
-from dragoman.repair.scan_state import ReplyCounts, ScanState
+from dragoman.repair.scan_state import ScanState
+from dragoman.wire.reply_bounds import Budget
 from tests.repair.formats.leaks import REQUEST
 
 CALL = '<|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>{"command":"ls"}'
@@ -18,7 +19,7 @@ END = "<|tool_call_end|>"
 
 def begun(text: str) -> tuple[CallReader, ScanState]:
     """A reader that has been given a text which begins with a marker."""
-    state = ScanState(ALL, ReplyCounts())
+    state = ScanState(ALL, Budget())
     state.fed = len(text)
     calls, marker = CallReader(DeclaredTools.of_request(REQUEST), state), ALL.find(text)
     assert marker is not None

@@ -9,9 +9,9 @@ import pytest
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.formats.tagged_call import MAX_TAGS
+from dragoman.repair.formats.call_text import MAX_TAGS
 from dragoman.repair.repair_options import RepairOptions
-from dragoman.repair.scan_state import MAX_CALLS, MAX_IN_VAIN
+from dragoman.wire.reply_bounds import MAX_CALLS, MAX_IN_VAIN
 from dragoman.wire.sse import encode_chunk, split
 from tests.counting import calls_of
 from tests.repair.formats.leaks import REQUEST

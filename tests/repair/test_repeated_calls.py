@@ -260,13 +260,16 @@ def test_what_is_compared_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         return len(read(repair(sse([*chunks, chunk({}, "stop")]), REQUEST)).calls)
 
     both = [("leaked", PUSH), ("native", PUSH)]
-    monkeypatch.setattr(repeated_calls, "MAX_KEPT", 2 * len(PUSH))
-    assert (calls(both), calls([*both, ("native", PULL), ("leaked", PULL)])) == (1, 3)
+    long = ("native", f'{{"command":"{"x" * 3000}"}}')
+    more = [*both, long, ("native", PULL), ("leaked", PULL)]
+    assert calls(more) == 3
+    monkeypatch.setattr(repeated_calls, "MAX_REPLY", 3000)
+    assert (calls(both), calls(more)) == (1, 4)
     monkeypatch.undo()
-    monkeypatch.setattr(repeated_calls, "MAX_COMPARED", 100)
+    monkeypatch.setattr(repeated_calls, "MAX_REPLY", 100)
     assert (calls(both), calls([("native", PUSH), ("leaked", PUSH)])) == (2, 2)
     monkeypatch.undo()
-    monkeypatch.setattr(repeated_calls, "MAX_CALLS", 2)
+    monkeypatch.setattr(repeated_calls, "MAX_COMPARED", 2)
     assert (calls(both), calls([*both, ("native", PULL), ("leaked", PULL)])) == (1, 3)
     monkeypatch.setattr(repeated_calls, "MAX_COMMAS", 0)
     values = ('{"timeout":1, "lines":2}', '{"lines":2, "timeout":1}')

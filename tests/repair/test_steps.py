@@ -16,8 +16,8 @@ from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.repair_options import RepairOptions
 from dragoman.repair.stage import Steps
-from dragoman.reply.frame_queue import PIECE
 from dragoman.reply.repair_pipeline import RepairPipeline
+from dragoman.wire.reply_bounds import STEP
 from tests.bridge.replying import new_reply
 from tests.counting import calls_of
 from tests.repair.formats.leaks import REQUEST
@@ -104,7 +104,7 @@ def _costs(steps: Steps[object]) -> Iterator[int]:
 def test_a_longer_reply_takes_more_steps_and_none_is_more_work(way: str, what: str) -> None:
     piece, made = TEXTS[what], WAYS[way]
     list(made(piece))  # what is made once is made now
-    less, more = (list(_costs(made(piece * (n * PIECE // len(piece))))) for n in (8, 24))
+    less, more = (list(_costs(made(piece * (n * STEP // len(piece))))) for n in (8, 24))
     assert len(more) >= len(less) + 15
     assert max(more) <= 1.5 * max(less) + 100
     assert max(more) < MOST

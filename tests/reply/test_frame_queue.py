@@ -13,7 +13,7 @@ from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.repair_options import RepairOptions
 from dragoman.repair.stage import at_once
 from dragoman.reply import frame_queue as queue
-from dragoman.wire.reply_bounds import MAX_HELD_BYTES
+from dragoman.wire.reply_bounds import MAX_HELD_BYTES, STEP
 from dragoman.wire.sse import Frame, split
 from tests.counting import calls_of
 from tests.repair.streams import NOW, chunk, read, repair, sse
@@ -77,7 +77,7 @@ def test_a_text_that_is_read_in_steps_is_not_lost_where_repair_gives_up(
     stage: ChatRepair, evidence: Evidence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queue, "MAX_HELD", 10)
-    leak, long = f'{CB}bash:0{AB}{{"command": "ls"}}{CE}', "x" * 3 * queue.PIECE
+    leak, long = f'{CB}bash:0{AB}{{"command": "ls"}}{CE}', "x" * 3 * STEP
     held = [frame({"content": "<"}, index) for index in range(10)]
     sent = [out for each in (frame({"content": leak}), *held) for out in stage.feed(each)]
     sent += at_once(stage.steps(frame({"content": long}))) + stage.close()

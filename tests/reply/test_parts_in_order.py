@@ -14,6 +14,7 @@ from dragoman.reply.parts_in_order import PartsInOrder
 from dragoman.reply.turn_context import Tool
 from dragoman.reply.words import Arguments, CallBegin, Part, PartEnd, Text
 from dragoman.responses.dialects import OPENAI, Dialect
+from dragoman.wire.reply_bounds import Budget
 from dragoman.wire.sse import Frame
 from tests.bridge.dialects import EVERY_DIALECT
 from tests.bridge.grammar import check
@@ -38,7 +39,7 @@ from tests.bridge.replying import (
 
 def told(words_in: list[Any], *, cut: bool = False) -> list[str]:
     """What leaves of these words, a `|` after what leaves with each of them."""
-    order, parts = PartsInOrder({"echo", "weather"}, Evidence()), dict[str, Part]()
+    order, parts = PartsInOrder({"echo", "weather"}, Evidence(), Budget()), dict[str, Part]()
     said: list[str] = []
     for what, *values in [*words_in, ("end",)]:
         if what == "end":

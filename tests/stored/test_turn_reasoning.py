@@ -18,12 +18,11 @@ from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.repair_options import RepairOptions
-from dragoman.reply.facts import MAX_TEXT, ReplyReader
+from dragoman.reply.facts import ReplyReader
 from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.stored import turn_reasoning
 from dragoman.stored.store import Store
 from dragoman.stored.turn_reasoning import (
-    MAX_PARSED,
     History,
     LackingMessage,
     calls_of,
@@ -33,6 +32,7 @@ from dragoman.stored.turn_reasoning import (
 )
 from dragoman.wire.chat_calls import CallDelta
 from dragoman.wire.json_codec import dumps
+from dragoman.wire.reply_bounds import MAX_CHECKED, MAX_REPLY
 from tests.bridge.converting import cured, drained
 from tests.repair.streams import chunk, read, repair_whole, sse
 from tests.stored.backends import Backend, SqliteBackend
@@ -143,7 +143,7 @@ def test_of_two_turns_with_one_name_the_first_is_kept(backend: Backend) -> None:
 
 
 def test_long_arguments_are_not_parsed(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, write = backend.open(), calling(("a", "write", json.dumps({"text": "x" * MAX_PARSED})))
+    store, write = backend.open(), calling(("a", "write", json.dumps({"text": "x" * MAX_CHECKED})))
     monkeypatch.setattr(turn_reasoning, "loads", None)
     names = history_of([user()]).names(calls_of(write))
     monkeypatch.undo()
@@ -374,7 +374,7 @@ def test_deltas_without_a_call_before_the_first_thought_do_not_count(silent: Jso
         [chunk({"reasoning_content": "hm"}), chunk({"content": "No."}), chunk({}, "stop")],
         [chunk({"tool_calls": [call(0, id="a", name="bash", arguments="{}")]}), chunk({}, "stop")],
         [
-            *(chunk({"reasoning_content": "x" * 65536}) for _ in range(MAX_TEXT // 65536 + 1)),
+            *(chunk({"reasoning_content": "x" * 65536}) for _ in range(MAX_REPLY // 65536 + 1)),
             chunk({"tool_calls": [call(0, id="a", name="bash", arguments="{}")]}),
             chunk({}, "stop"),
         ],

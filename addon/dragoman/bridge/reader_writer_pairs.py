@@ -113,7 +113,7 @@ def bridge_stage(
     if repair is None:
         reader = reader or ChatReader(reply.names)
         return Unrepaired(reader, TurnWriter(reply, reader, facts), facts)
-    repair.write_by(TurnWriter(reply, repair.reader, facts), facts)
+    repair.write_by(TurnWriter(reply, repair.reader, facts), facts, reply.budget)
     return repair
 
 

@@ -16,7 +16,7 @@ from ..wire.sse import Frame
 MAX_TEMPLATE = 4096
 """Bytes of a frame of which a template is made."""
 MAX_LIKE_IT = 64 * 1024
-"""Bytes of a frame that is compared with it."""
+"""Bytes of a frame that is compared with it, or whose metadata are those of added chunks."""
 _ANOTHER_TEXT = "another text"
 
 

@@ -34,10 +34,8 @@ from ..wire.sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, Only, encode_chunk
 from .call_ids import ReplyCallIds, more_arguments
 from .delta import NOT_ONLY, choice_index
 from .reader import LEGACY, ChatReader
+from .same_frames import MAX_LIKE_IT
 from .texts import LISTS, rewritten, without_text, written
-
-MAX_METADATA = 64 * 1024
-"""Bytes of a frame whose metadata are those of chunks that are added."""
 
 
 class _Choice:
@@ -132,7 +130,7 @@ class ChatWriter:
         choice = self._choices.get(part.choice) or self._choice(part.choice)
         self._open_ended = False
         reader = self._reader
-        if len(frame.raw) <= MAX_METADATA:
+        if len(frame.raw) <= MAX_LIKE_IT:
             choice.latest = reader.value
         only = not (part.choice or reader.says_more)
         if only:
@@ -151,7 +149,7 @@ class ChatWriter:
 
     def replaced(self, frame: Frame, part: Part) -> list[Frame]:
         choice, value = self._choice(part.choice), self._reader.value
-        if len(frame.raw) <= MAX_METADATA:
+        if len(frame.raw) <= MAX_LIKE_IT:
             choice.latest = value
         if self._reader.counted is None:
             return []
@@ -227,7 +225,7 @@ class ChatWriter:
         for at, value in enumerate(chunk["choices"]):
             if isinstance(value, dict):
                 choice = self._choice(choice_index(value, at))
-                if len(said.frame.raw) <= MAX_METADATA:
+                if len(said.frame.raw) <= MAX_LIKE_IT:
                     choice.latest = {**chunk, "choices": [value]}
                 delta, message = value.get("delta"), value.get("message")
                 is_message = isinstance(message, dict) and not isinstance(delta, dict)

@@ -29,6 +29,7 @@ from ..reply.words import (
     Text,
 )
 from ..wire.json_codec import Json, string
+from ..wire.reply_bounds import MAX_BLANK
 from ..wire.sse import Frame, encode_event
 from . import names as api
 from .call_ids import new_call_ids
@@ -37,8 +38,6 @@ from .names import TextKind
 
 MAX_WORDLESS = 64
 """Frames in a row that wait for the first word of a block."""
-MAX_BLANK = 4096
-"""Characters of white space that wait for a text."""
 _TEXTS: dict[str, TextKind] = {"text": "text", "reasoning": "thinking"}
 _STOP_REASONS = {"length": api.CUT, "tool_calls": api.TOOL_USE}
 """For finish reasons that are not the host's."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from mitmproxy import http
 
-from ..wire.errors import error_object
+from ..wire.errors import MAX_SAID, error_object
 from ..wire.json_codec import NotJson, loads
 from ..wire.request_bounds import TooLarge
 from .content_decoding import DecodingError
@@ -17,8 +17,6 @@ SMALL = 64 * 1024
 """Bytes of a request that is parsed: some milliseconds. A larger one is only searched."""
 MAX_ERROR = 256 * 1024
 """Bytes of an error that is read; a longer one is a page for people."""
-MAX_TEXT = 4000
-"""Characters of an error that are looked at."""
 _MODEL = re.compile(rb'"model"\s*:\s*"')
 _INPUT = re.compile(rb'"(?:input|messages)"\s*:')
 _SOMETHING = re.compile(
@@ -56,10 +54,10 @@ def names_something(request: http.Request, response: http.Response) -> bool:
     except NotJson:
         if media_type(response) not in ("text/plain", "application/json"):
             return False  # a page for people
-        value = body[:MAX_TEXT].decode(errors="replace")
+        value = body[:MAX_SAID].decode(errors="replace")
     if error_object(value).param:
         return True  # the parameter of the request that is wrong
-    text = "\n".join(_texts(value, 3))[:MAX_TEXT]
+    text = "\n".join(_texts(value, 3))[:MAX_SAID]
     addresses = (request.path, request.path.partition("?")[0], request.pretty_host)
     for address in sorted(filter(None, addresses), key=len, reverse=True):
         text = text.replace(address, "")

@@ -17,6 +17,7 @@ from typing import Literal
 from mitmproxy import http
 from mitmproxy.proxy.mode_specs import ReverseMode
 
+from ..wire.context_overflow import MISSING
 from .body_clues import names_something
 from .chat_only_hosts import Hosts, Speaks, found_out
 from .flow_state import state_of
@@ -32,8 +33,6 @@ logger = logging.getLogger(__name__)
 OWN_HEADERS = "x-dragoman-"
 """The beginning of our own headers' names, which are never sent upstream."""
 DIALECT_HEADER = "x-dragoman-dialect"
-MISSING = (404, 405)
-"""How hosts answer at an address that they have not."""
 _OUR_ID = re.compile("resp_[0-9a-f]{32}")
 _NOBODY = "somewhere-else.invalid"
 """No host has this name (RFC 2606)."""

@@ -17,20 +17,18 @@ import re
 from collections.abc import Callable
 from copy import copy
 
-from .call_reader import CANDIDATE_LIMIT, Candidate
+from ..wire.reply_bounds import MAX_BLANK, MAX_CALLS
+from .call_reader import Candidate
 from .call_rule import CallRule, Rules
 from .declared_tools import DeclaredTools
 from .events import Call, Drop, Dropped, LeftAsText, Refusal, Text
+from .formats.marker_set import HEADER_LIMIT
 from .formats.protocol import LeakFormat, MarkerMatch
 from .formats.registry import lone_at_end
 from .markdown import AFTER_LIMIT, Quotation
-from .scan_state import MAX_CALLS, ScanState
+from .scan_state import ScanState
 from .unknown_call_finder import Answer, UnknownCallFinder
 
-BLANK_LIMIT = 4096
-"""Characters of white space after a call that are held, as formatting unless text follows."""
-NAMED_LIMIT = 256
-"""Characters after a marker in which a line of text shows that it names it, or a call begins."""
 _MARKS = r"[^\w\s<{\[]{0,16}+"
 _NAMED = re.compile(rf"{_MARKS}(?:\s|\Z|(?<=[^>])<)")
 """What follows a marker that is named; a bold word would be an answer."""
@@ -49,9 +47,6 @@ _REST = re.compile(
 """What belongs to a call that it follows directly: a closing tag that some format may have, be it
 misspelt, or a token that ends a turn."""
 _REST_SO_FAR = re.compile(rf"\s*+<(?:/{_AROUND}|[｜|]{_AROUND})?+\Z")
-MAX_QUOTED = 4 * CANDIDATE_LIMIT
-"""Characters of candidates in code that turned out to be text; after so many, markers in
-code are text at once, as each of them is read twice."""
 
 
 class CallFinder:
@@ -77,8 +72,6 @@ class CallFinder:
         """Whether a call may start here whose begin marker was stripped."""
         self.channel: MarkerMatch | None = None
         """The marker that gives the kind of the text that comes."""
-        self.quoted = 0
-        """See `MAX_QUOTED`."""
         self.ended = False
         """Whether no more of this text comes."""
         self.ends_turn = False
@@ -101,7 +94,7 @@ class CallFinder:
             kind = self.channel.kind if self.channel else None
             state.add(Text(run, start, state.called, kind), calls)
             if self.fresh:
-                few = not state.called or size <= BLANK_LIMIT
+                few = not state.called or size <= MAX_BLANK
                 self.fresh = few and not run.strip()
 
     def end(self) -> None:
@@ -159,7 +152,7 @@ class CallFinder:
                 after = self.buffer[marker.end : marker.end + AFTER_LIMIT]
                 ended = self.ended or len(after) == AFTER_LIMIT
                 if opens_call:
-                    quoted = marker.alone or self.quoted >= MAX_QUOTED
+                    quoted = marker.alone or not self._state.budget.reads_again
                 else:
                     quoted = quotation.quotes_line or quotation.holds(after, ended=ended)
             if quoted is None:
@@ -259,7 +252,7 @@ class CallFinder:
         if header := marker.format.header_before(marker, before, self._tools):
             begins = len(run) - len(header)
             return header.strip(), begins if begins >= 0 else len(run)
-        after_call = self._state.called and self.fresh and len(run) <= BLANK_LIMIT
+        after_call = self._state.called and self.fresh and len(run) <= MAX_BLANK
         return "", 0 if after_call and not run.strip() else len(run)
 
     def _must_wait(self, run: str) -> bool:
@@ -267,7 +260,7 @@ class CallFinder:
         if not self.fresh:
             return False
         if self._state.called and not run.strip():
-            return len(run) <= BLANK_LIMIT
+            return len(run) <= MAX_BLANK
         return any(each.may_be_header(run, self._tools) for each in self._stripped)
 
     def _why_text(self, marker: MarkerMatch, rule: CallRule, *, is_open: bool) -> Refusal | None:
@@ -275,11 +268,11 @@ class CallFinder:
         whatever follows; None if it may be real."""
         if rule.calls == "none":
             return Refusal.NOT_MEANT
-        if self._state.counts.calls >= MAX_CALLS:
+        if self._state.budget.calls >= MAX_CALLS:
             return Refusal.AFTER_ALL
         if is_open:
-            may_be_last = rule.quoted_last and marker.opens_call and self.quoted < MAX_QUOTED
-            return None if may_be_last else Refusal.QUOTED
+            may_be_last = rule.quoted_last and marker.opens_call
+            return None if may_be_last and self._state.budget.reads_again else Refusal.QUOTED
         if marker.format in self._state.begin_is_text and not marker.is_opener:
             return Refusal.OF_TEXT
         return None
@@ -287,8 +280,8 @@ class CallFinder:
     def _named_until(self, marker: MarkerMatch) -> int | None:
         """Where the markers that are named with this one end in the buffer, if what follows them
         shows that they are named; 0 if not, None if more text is needed."""
-        find, near = self._state.formats.find, self.buffer[: marker.end + NAMED_LIMIT]
-        ended = self.ended or len(near) == marker.end + NAMED_LIMIT
+        find, near = self._state.formats.find, self.buffer[: marker.end + HEADER_LIMIT]
+        ended = self.ended or len(near) == marker.end + HEADER_LIMIT
         if len(near) == marker.end and not ended:
             return None
         last, end = marker, marker.format.named_end(marker, near, ended=ended)

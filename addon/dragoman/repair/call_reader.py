@@ -21,6 +21,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ..wire.reply_bounds import MAX_CALLS, OF_A_QUOTATION
 from .call_namer import CallNamer
 from .call_rule import CallRule
 from .declared_tools import DeclaredTools
@@ -40,7 +41,7 @@ from .events import (
 )
 from .formats.protocol import LeakFormat, LeakParser, MarkerMatch
 from .markdown import AFTER_LIMIT, MarkdownCode, Quotation
-from .scan_state import MAX_CALLS, OF_A_QUOTATION, ScanState
+from .scan_state import ScanState
 
 CANDIDATE_LIMIT = 64 * 1024
 """Characters that are held to find out; a longer candidate is text."""
@@ -396,7 +397,7 @@ class CallReader:
         if no_call and candidate is not None and candidate.quoted_in_text:
             return candidate.why_text
         if isinstance(event, Header):
-            if self._state.counts.calls >= MAX_CALLS:
+            if self._state.budget.calls >= MAX_CALLS:
                 return Refusal.AFTER_ALL
             if candidate is not None and candidate.calls >= MAX_WAITING:
                 return Refusal.QUOTED

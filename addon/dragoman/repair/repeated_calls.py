@@ -15,15 +15,11 @@ from typing import Any, Generic, TypeVar
 
 from ..notes import Evidence
 from ..wire.json_codec import NotJson, dumps, loads
+from ..wire.reply_bounds import MAX_CALLS, MAX_REPLY, Budget
 from .events import Call
 
-MAX_CALLS = 512
-"""Calls of a reply that are compared: as many as a client runs, and their repetitions."""
-MAX_KEPT = 4 * 1024 * 1024
-"""Characters of arguments of a reply that are kept to be compared, half of what a reply may hold.
-A call with more equals no other."""
-MAX_COMPARED = 8 * 1024 * 1024
-"""Characters of all that is held in a reply; a call with more leaves as it comes."""
+MAX_COMPARED = 2 * MAX_CALLS
+"""Calls of a choice that are compared: as many as a client runs, and their repetitions."""
 MAX_COMMAS = 50_000
 """About as many values are read at once; arguments with more are equal if their texts are."""
 OfHost = TypeVar("OfHost")
@@ -73,18 +69,20 @@ class RepeatedCalls(Generic[OfHost]):
     """The calls of one reply.  A piece is a leaked call, or what its owner sends of a native one;
     the methods that return pieces return those that leave now."""
 
-    def __init__(self, evidence: Evidence) -> None:
+    def __init__(self, evidence: Evidence, budget: Budget) -> None:
+        """`budget`: what is kept, or held, beyond it is not compared: it equals no other call, and
+        leaves as it comes."""
         self._evidence = evidence
+        self._budget = budget
         self._calls: list[ComparedCall] = []
         self._held: list[ComparedCall] = []
         self._kinds = set[bool]()
         """Whether there are leaked calls, and native ones."""
-        self._size = self._held_size = 0
 
     @property
     def full(self) -> bool:
         """Whether calls that begin now are not compared."""
-        return len(self._calls) >= MAX_CALLS
+        return len(self._calls) >= MAX_COMPARED
 
     @property
     def holds(self) -> bool:
@@ -93,7 +91,7 @@ class RepeatedCalls(Generic[OfHost]):
 
     def begin(self, name: str, *, leaked: bool) -> ComparedCall:
         call: ComparedCall = ComparedCall(name, leaked, StringIO(newline=""))
-        if len(self._calls) < MAX_CALLS:
+        if len(self._calls) < MAX_COMPARED:
             self._kinds.add(leaked)
             if len(self._kinds) > 1 and any(self._before(call)):
                 call.held = []
@@ -122,15 +120,15 @@ class RepeatedCalls(Generic[OfHost]):
         if call.held is None:
             return [piece]
         call.held.append(piece)
-        self._held_size += len(str(piece))
-        call.complete = call.complete and self._held_size <= MAX_COMPARED
+        self._budget.kept += len(str(piece))
+        call.complete = call.complete and self._budget.kept <= MAX_REPLY
         return [] if call.complete else self._release(call)
 
     def keep(self, call: ComparedCall, arguments: str) -> None:
         """Arguments of a call that is not held, which have left."""
         call.empty = False
-        self._size += len(arguments)
-        if self._size <= MAX_KEPT:
+        self._budget.kept += len(arguments)
+        if self._budget.kept <= MAX_REPLY:
             call.arguments.write(arguments)
         else:
             call.complete = False

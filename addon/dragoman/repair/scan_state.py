@@ -2,52 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
+from ..wire.reply_bounds import LIKENESSES, MAX_COST, MAX_IN_VAIN, OF_A_CALL, Budget
 from .events import LeftAsText, Refusal, ScanEvent, Text, joined
 from .formats.marker_search import MarkerSearch
 from .formats.protocol import LeakFormat, MarkerMatch
 from .markdown import MarkdownCode
 
-MAX_IN_VAIN = 256
-"""Markers of one format without a call; after so many, its markers are text for the rest of the
-turn: each costs as much as ten thousand characters of text."""
-MAX_ALL_IN_VAIN = 512
-"""Markers of all formats together without a call; after so many, all that comes is text."""
-OF_A_CALL = 16
-"""Markers for which a call makes up."""
-OF_A_QUOTATION = 3
-"""Markers more that a whole call counts which is text: it costs as much as four."""
-MAX_LIKENESSES = 4096
-"""Beginnings of a format's markers that are those of none (``<| ``), which cost less."""
-MAX_CALLS = 256
-"""Calls of one reply, after which all markers are text: no client could run more at once."""
-
-
-@dataclass(slots=True)
-class ReplyCounts:
-    """What all choices, or items, of one reply have found: a limit is one of the reply."""
-
-    in_vain: dict[LeakFormat, int] = field(default_factory=dict)
-    """See `MAX_IN_VAIN`."""
-    likenesses: Counter[LeakFormat] = field(default_factory=Counter)
-    """See `MAX_LIKENESSES`."""
-    given_up: list[LeakFormat] = field(default_factory=list)
-    """The formats of which there were too many."""
-    calls: int = 0
-    fence_lines: int = 0
-    """See `markdown.MAX_FENCE_LINES`."""
-
 
 class ScanState:
     """The state of one choice."""
 
-    def __init__(self, formats: MarkerSearch, counts: ReplyCounts) -> None:
+    def __init__(self, formats: MarkerSearch, budget: Budget) -> None:
         self.formats = formats
         """The formats that are looked for."""
-        self.counts = counts
+        self.budget = budget
         self._events: list[ScanEvent] = []
         self.fed = 0
         """Characters of the choice so far."""
@@ -72,45 +42,46 @@ class ScanState:
 
     def find(self, text: str, start: int = 0) -> MarkerMatch | None:
         """The first marker in a text, which is not before `start`."""
-        begin, likenesses = self.formats.begins_at(text, start), self.counts.likenesses
+        budget, begin = self.budget, self.formats.begins_at(text, start)
         if begin == len(text):
             return None
-        many = [each for each, count in likenesses.items() if count > MAX_LIKENESSES]
-        if many or self.counts.given_up:
-            self._give_up([*self.counts.given_up, *many])
-        return self.formats.find(text, begin, likenesses=likenesses)
+        spent = [each for each, cost in budget.in_vain.items() if cost > MAX_COST]
+        if spent or budget.given_up:
+            self._give_up([*budget.given_up, *spent])
+        return self.formats.find(text, begin, likenesses=budget.in_vain)
 
     def add_in_vain(self, leak_format: LeakFormat, markers: int = 1) -> None:
         """So many more of its markers begin no call."""
-        in_vain = self.counts.in_vain
-        in_vain[leak_format] = count = in_vain.get(leak_format, 0) + markers
-        if sum(in_vain.values()) > MAX_ALL_IN_VAIN:
+        budget = self.budget
+        budget.in_vain[leak_format] += LIKENESSES * markers
+        budget.all_in_vain += markers
+        if budget.all_in_vain > 2 * MAX_IN_VAIN:
             self._give_up(self.formats)
-        elif count > MAX_IN_VAIN:
+        elif budget.in_vain[leak_format] > MAX_COST:
             self._give_up([leak_format])
 
     def give_up_all(self) -> None:
         """All that comes is text."""
         self.formats = self.formats.without(*self.formats)
 
-    def _give_up(self, formats: Iterable[LeakFormat]) -> None:
+    def _give_up(self, formats: Iterable[object]) -> None:
         """The markers of these formats are text from here on."""
-        given_up = [each for each in formats if each in self.formats]
+        given_up = [each for each in self.formats if each in formats]
         if given_up:
             self.formats = self.formats.without(*given_up)
         for each in given_up:
-            if each not in self.counts.given_up:
-                self.counts.given_up.append(each)
+            if each not in self.budget.given_up:
+                self.budget.given_up.append(each)
                 self.add(LeftAsText(f"marker of {each.name}", Refusal.TOO_MANY))
 
     def read(self, text: str, calls: int = 0) -> None:
         """`text` is text for certain; so many characters of it are whole calls."""
         code = self.code
-        code.fence_lines = self.counts.fence_lines
+        code.fence_lines = self.budget.fence_lines
         if calls:
             code.feed_calls(text[:calls])
         code.feed(text[calls:] if calls else text)
-        self.counts.fence_lines = code.fence_lines
+        self.budget.fence_lines = code.fence_lines
         if look_back := self.formats.look_back:
             self.before = (self.before + text)[-look_back:]
 
@@ -131,9 +102,11 @@ class ScanState:
         self.called = True
         self.code.add_call()
         self.called_in.add(leak_format)
-        counts = self.counts
-        counts.calls += 1
-        counts.in_vain[leak_format] = max(0, counts.in_vain.get(leak_format, 0) - OF_A_CALL)
+        budget = self.budget
+        budget.calls += 1
+        made_up = min(budget.in_vain[leak_format], LIKENESSES * OF_A_CALL)
+        budget.in_vain[leak_format] -= made_up
+        budget.all_in_vain -= min(budget.all_in_vain, made_up // LIKENESSES)
         self.begin_is_text.clear()
 
     def take(self) -> list[ScanEvent]:

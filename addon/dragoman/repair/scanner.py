@@ -23,17 +23,17 @@ from __future__ import annotations
 from copy import copy
 from functools import partial
 
+from ..wire.reply_bounds import Budget
 from .call_finder import CallFinder
 from .call_reader import CANDIDATE_LIMIT, HELD_LIMIT, CallReader, Candidate, Outcome
 from .call_rule import Rules
 from .declared_tools import DeclaredTools
 from .events import Call, Drop, Dropped, LeftAsText, Refusal, ScanEvent
 from .formats.marker_search import MarkerSearch
+from .formats.marker_set import HEADER_LIMIT
 from .formats.protocol import LeakParser, MarkerMatch
-from .scan_state import ReplyCounts, ScanState
+from .scan_state import ScanState
 
-_SEEN_AFTER = 256
-"""Characters after a marker that distinguish it from another format's."""
 _STEP = 32 * 1024
 """Characters that are read at once: what is held is copied with each marker."""
 
@@ -50,13 +50,13 @@ class Scanner:
         tools: DeclaredTools,
         rules: Rules,
         formats: MarkerSearch,
-        counts: ReplyCounts | None = None,
+        budget: Budget | None = None,
     ) -> None:
-        """`counts`: those of its reply, which may have several texts."""
+        """`budget`: that of its reply, which may have several texts."""
         self._rules = rules
         if tools.wants_json or any(rules(each).calls == "none" for each in formats.alone):
             formats = formats.without_alone()
-        self._state = ScanState(formats, counts or ReplyCounts())
+        self._state = ScanState(formats, budget or Budget())
         self._calls = CallReader(tools, self._state)
         self._text = CallFinder(
             tools, rules, self._state, partial(_known_calls, tools, rules, self._state)
@@ -267,14 +267,14 @@ class Scanner:
         text.buffer = "".join(candidate.raw)
         size = len(text.buffer) - len(rest)
         if why is Refusal.WITHOUT_HEADER and not candidate.waits and not candidate.calls:
-            found = self._state.formats.find_all(text.buffer[: size + _SEEN_AFTER])
+            found = self._state.formats.find_all(text.buffer[: size + HEADER_LIMIT])
             refused = [LeftAsText(each.name, why) for each in found if each.end <= size]
             if text.unknown.hold(size, refused):
                 text.fresh = False
                 return
         if not candidate.alone:
             text.unknown.end()
-        near = text.buffer[: size + _SEEN_AFTER]
+        near = text.buffer[: size + HEADER_LIMIT]
         code = copy(self._state.code)
         text.release(size, size if candidate.calls else 0)
         if not (candidate.calls or candidate.alone):
@@ -298,7 +298,7 @@ class Scanner:
         if why in (Refusal.TOO_LONG, Refusal.AFTER_ALL):
             self._state.give_up_all()
         if candidate.waits:
-            text.quoted += size
+            self._state.budget.read_again += size
         text.fresh = False
 
     # Where a text ends

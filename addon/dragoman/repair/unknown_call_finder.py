@@ -27,12 +27,6 @@ from .formats.protocol import MarkerMatch
 from .formats.unknown_shape import MarkupReader
 from .scan_state import ScanState
 
-MAX_LINES = 512
-"""Lines of one text that begin with markup; after so many, none is asked whether it is a call."""
-MAX_AHEAD = 4 * CANDIDATE_LIMIT
-"""Characters that show that the markup before them is no call, and are read again; after so many,
-no line is asked."""
-
 
 class State(enum.Enum):
     LOOKING = enum.auto()
@@ -64,10 +58,6 @@ class UnknownCallFinder:
         """Those with which it begins, and which begin no call in their format."""
         self._refused = 1
         """How many characters of it are text at least, if it is no call."""
-        self._lines = 0
-        """See `MAX_LINES`."""
-        self._ahead = 0
-        """See `MAX_AHEAD`."""
 
     @property
     def may_be(self) -> bool:
@@ -117,10 +107,10 @@ class UnknownCallFinder:
             begin = self._line_begin(text[:before])
             if begin is None or begin > 0:
                 return begin or Answer.NONE
-            if self._lines == MAX_LINES:
+            if not self._scan.budget.asks_lines:
                 self.end()
                 return Answer.NONE
-            self._lines += 1
+            self._scan.budget.lines += 1
             if self._is_quoted():
                 return 1
             self._read_from(0, [])
@@ -176,8 +166,9 @@ class UnknownCallFinder:
             self._scan.add(LeftAsText("call in an unknown shape", Refusal.NOT_LAST))
         for marker in self._markers:
             self._scan.add(marker)
-        self._ahead += reader.looked - reader.at
+        budget = self._scan.budget
+        budget.read_again += reader.looked - reader.at
         self.left()
-        if reader.name or self._ahead > MAX_AHEAD:
+        if reader.name or not budget.asks_lines:
             self.end()
         return size

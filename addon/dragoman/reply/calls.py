@@ -33,11 +33,9 @@ from ..repair.formats.tagged_call import read_call
 from ..repair.repeated_calls import ComparedCall, RepeatedCalls
 from ..repair.schema import properties
 from ..wire.json_codec import dumps
+from ..wire.reply_bounds import MAX_CHECKED, Budget
 from .words import Arguments, CallBegin, Delta, Other, Part, PartEnd, Unread
 
-MAX_CHECKED = 64 * 1024
-"""Characters of arguments that are compared with the schema of their tool: longer ones are
-texts to be written to a file, which every schema takes."""
 CUSTOM = "custom"
 """The type of a call whose arguments are a text."""
 _KEY_END = "arg_key>"
@@ -67,8 +65,9 @@ class Calls:
         tools: DeclaredTools,
         formats: MarkerSearch,
         evidence: Evidence,
-        compared: Callable[[str], str] = str,
+        budget: Budget,
         *,
+        compared: Callable[[str], str] = str,
         cut_names: bool,
     ) -> None:
         self._choice = choice
@@ -81,7 +80,7 @@ class Calls:
         """What has not left of native calls, as it may be part of a tag in a key."""
         self._mended: set[Part] = set()
         """Native calls whose arguments were changed."""
-        self._repeated = RepeatedCalls[Delta](evidence)
+        self._repeated = RepeatedCalls[Delta](evidence, budget)
         self._native: dict[Part, ComparedCall] = {}
         self._has_all: set[Part] = set()
         """Native calls whose arguments stood in their names."""

@@ -24,9 +24,9 @@ from ..repair.call_rule import Rules
 from ..repair.declared_tools import DeclaredTools
 from ..repair.formats.marker_search import MarkerSearch
 from ..repair.repair_options import RepairOptions
-from ..repair.scan_state import ReplyCounts
 from ..repair.scanner import Scanner
 from ..wire.finish_reasons import is_whole
+from ..wire.reply_bounds import Budget
 from .calls import Calls
 from .channel import Channel, End, move
 from .words import (
@@ -68,17 +68,17 @@ class Choice:
         options: RepairOptions,
         evidence: Evidence,
         *,
-        counts: ReplyCounts,
+        budget: Budget,
     ) -> None:
         self._choice = choice
         self._reader = reader
         self._declared = declared
         self._options = options
         self._evidence = evidence
-        self._counts = counts
+        self._budget = budget
         known = declared()
-        made = choice, known.tools, known.formats, evidence, known.compared
-        self.calls = Calls(*made, cut_names=reader.one_channel)
+        made = choice, known.tools, known.formats, evidence, budget
+        self.calls = Calls(*made, compared=known.compared, cut_names=reader.one_channel)
         self.channels: dict[Part | None, Channel] = {}
         """By their parts; that of a reply with one channel a choice has none."""
         self.finished = False
@@ -128,7 +128,7 @@ class Choice:
         known = self._declared()
         thinks = part.kind == "reasoning" and not self._reader.one_channel
         formats = known.formats.without_alone() if self._follows or thinks else known.formats
-        scanner = Scanner(known.tools, known.rules, formats, self._counts)
+        scanner = Scanner(known.tools, known.rules, formats, self._budget)
         moves = self._options.moves
         return Channel(scanner, self.calls, self._reader.part_of, self._evidence, moves=moves)
 

@@ -17,9 +17,9 @@ from typing import Any
 
 from ..notes import ReplyFacts, printable
 from ..wire.chat_calls import CallDelta
-from ..wire.errors import ErrorObject, read_error, unlisted
+from ..wire.errors import MAX_SAID, ErrorObject, read_error, unlisted
 from ..wire.json_codec import Json, string
-from ..wire.reply_bounds import MAX_REPLY
+from ..wire.reply_bounds import MAX_REPLY, Budget
 from ..wire.sse import Document, Frame, is_event_stream, split
 from ..wire.usage import Counts, counts, merged
 from .words import (
@@ -39,16 +39,12 @@ from .words import (
     Text,
 )
 
-MAX_TEXT = 4 * 1024 * 1024
-"""Characters of a choice's calls, and of thoughts that are kept; of one with more nothing is."""
 MAX_FRAMES = 30_000
 """Frames at the start of a body that are read, in a tenth of a second."""
 TAIL = 48 * 1024
 """Bytes at the end of a longer one that are read."""
 UNNAMED = "error"
 """The code of an error that has none."""
-MAX_MESSAGE = 8192
-"""Characters of an error's message: gateways have the host's in a text of their own."""
 _CALL = 1024
 """What a call counts beside its arguments."""
 _CODE = re.compile(r"[A-Za-z][\w.\-]{0,63}\Z")
@@ -82,14 +78,17 @@ class ChoiceTurn:
     thoughts: list[str] = field(default_factory=list)
     """Only where they are kept."""
     calls: dict[Part, _Call] = field(default_factory=dict)
-    size: int = 0
+    budget: Budget = field(default_factory=Budget)
+    """Of what is kept of all choices of its reply."""
+    whole: bool = True
+    """Whether all is kept; if not, nothing counts."""
     finish: str = ""
     ended: bool = False
     taken: bool = False
 
     @property
     def reasoning(self) -> str:
-        return "".join(self.thoughts) if self.size <= MAX_TEXT else ""
+        return "".join(self.thoughts) if self.whole else ""
 
     @property
     def call_deltas(self) -> list[CallDelta]:
@@ -103,22 +102,26 @@ class ChoiceTurn:
         return bool(self.ended and self.calls and self.thoughts and not self.taken)
 
     def think(self, text: str) -> None:
-        self.size += len(text)
-        if self.size <= MAX_TEXT:
+        self.budget.kept += len(text)
+        if self.budget.kept > MAX_REPLY:
+            self.whole = False
+        elif self.whole:
             self.thoughts.append(text)
 
     def begin(self, part: Part, name: str, call_id: str = "") -> None:
         """A call begins, or more of its name or its id has come."""
         if part not in self.calls:
-            self.size += _CALL
+            self.budget.kept += _CALL
             self.calls[part] = _Call(part.type or "function")
         call = self.calls[part]
         call.name, call.id = name or call.name, call_id or call.id
 
     def add(self, part: Part, text: str) -> None:
         """Arguments of a call."""
-        self.size += len(text)
-        if self.size <= MAX_TEXT and (call := self.calls.get(part)) is not None:
+        self.budget.kept += len(text)
+        if self.budget.kept > MAX_REPLY:
+            self.whole = False
+        elif self.whole and (call := self.calls.get(part)) is not None:
             call.arguments.write(text)
 
 
@@ -131,6 +134,7 @@ class ReplyReader:
         self._find = find
         self._keeps = keeps
         self._reader: Reader | None = None
+        self._budget = Budget()
         self._choices: dict[int, ChoiceTurn] = {}
         self._parsed = self._streamed = self._done = False
         self._answered = self._model = ""
@@ -288,7 +292,7 @@ class ReplyReader:
     def _turn(self, index: int) -> ChoiceTurn:
         turn = self._choices.get(index)
         if turn is None:
-            turn = self._choices[index] = ChoiceTurn()
+            turn = self._choices[index] = ChoiceTurn(budget=self._budget)
         return turn
 
     def turns(self, *, last: bool = False) -> list[ChoiceTurn]:
@@ -340,7 +344,7 @@ class ReplyReader:
         return self._calls("function")
 
     def _calls(self, *kinds: str) -> list[tuple[str, str]]:
-        kept = [turn for turn in self._turns if turn.size <= MAX_TEXT]
+        kept = [turn for turn in self._turns if turn.whole]
         calls = [call for turn in kept for call in turn.calls.values() if call.kind in kinds]
         return [(call.name, call.arguments.getvalue()) for call in calls]
 
@@ -358,7 +362,7 @@ class ReplyReader:
             output_tokens=usage.output if usage else None,
             first_token=self._first,
             error_code=_code(self._error) if self._error else "",
-            error_message=self._error.message[:MAX_MESSAGE] if self._error else "",
+            error_message=self._error.message[:MAX_SAID] if self._error else "",
             error_param=(self._error.param or "") if self._error else "",
             finishes=finishes,
             answered=self._answered,

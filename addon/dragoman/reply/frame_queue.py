@@ -20,10 +20,17 @@ from functools import partial
 
 from ..notes import Evidence
 from ..repair.repair_options import RepairOptions
-from ..repair.scan_state import ReplyCounts
 from ..repair.scanner import Scanner
 from ..repair.stage import RepairStage, Steps
-from ..wire.reply_bounds import MAX_AFTER_OPEN, MAX_HELD, MAX_HELD_BYTES, MAX_REMEMBERED, MAX_UNREAD
+from ..wire.reply_bounds import (
+    MAX_AFTER_OPEN,
+    MAX_HELD,
+    MAX_HELD_BYTES,
+    MAX_REMEMBERED,
+    MAX_UNREAD,
+    STEP,
+    Budget,
+)
 from ..wire.sse import HEARTBEAT, Frame
 from .channel import Channel, join_pieces
 from .choice import Choice, Declared
@@ -43,9 +50,6 @@ from .words import (
     Text,
     Writer,
 )
-
-PIECE = 8 * 1024
-"""Characters of a long text after which other flows may run."""
 
 
 class QueuedRepair(RepairStage):
@@ -68,7 +72,7 @@ class QueuedRepair(RepairStage):
         self._declared = declared
         self._options = options
         self._evidence = evidence
-        self._counts = ReplyCounts()
+        self._budget = Budget()
         self._choices: dict[int, Choice] = {}
         """By their choices."""
         self._queue: list[Said] = []
@@ -92,10 +96,11 @@ class QueuedRepair(RepairStage):
         """Whether a long text may be left in `_unfinished`."""
         self._unfinished: Steps[None] | None = None
 
-    def write_by(self, writer: Writer, facts: TurnReader) -> None:
+    def write_by(self, writer: Writer, facts: TurnReader, budget: Budget) -> None:
         """Before the first frame: the `writer` of another API writes what leaves, so that no frame
         leaves as it came, and thoughts stay thoughts.  `facts` reads what the upstream says."""
         self._writer, self._facts, self._changed = writer, facts, True
+        self._budget = budget
         self._options = self._options.bridged
         self._unrepaired = Unrepaired(self.reader, writer, facts)
 
@@ -272,8 +277,8 @@ class QueuedRepair(RepairStage):
             delta = slot.delta
             if isinstance(delta, Text) and _is_long(slot):
                 slot.in_pieces = True
-                for at in range(0, len(delta.text), PIECE):
-                    self._read_word(slot, Text(delta.part, delta.text[at : at + PIECE]))
+                for at in range(0, len(delta.text), STEP):
+                    self._read_word(slot, Text(delta.part, delta.text[at : at + STEP]))
                     yield
                 join_pieces(slot)
             elif delta is not None:
@@ -322,7 +327,7 @@ class QueuedRepair(RepairStage):
     def _choice(self, choice: int) -> Choice:
         if choice not in self._choices:
             made = self.reader, self._declared, self._options, self._evidence
-            self._choices[choice] = Choice(choice, *made, counts=self._counts)
+            self._choices[choice] = Choice(choice, *made, budget=self._budget)
         return self._choices[choice]
 
     # Ends
@@ -457,4 +462,4 @@ class QueuedRepair(RepairStage):
 def _is_long(slot: Slot) -> bool:
     """Whether its text is read in pieces."""
     delta = slot.delta
-    return isinstance(delta, Text) and len(delta.text) > PIECE and not delta.part.fixed
+    return isinstance(delta, Text) and len(delta.text) > STEP and not delta.part.fixed

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from ..notes import Evidence, printable
 from ..wire.chat_calls import Call
 from ..wire.json_codec import Json
+from ..wire.reply_bounds import Budget
 from .words import Arguments, CallBegin, Cited, Delta, Part, PartEnd, Text
 
 PIECE = 64
@@ -48,12 +49,12 @@ class _Call:
 class PartsInOrder:
     """`take` gives the deltas that leave now; those of all choices are one turn."""
 
-    def __init__(self, names: Set[str], evidence: Evidence) -> None:
-        """`names`: those that a call may have."""
+    def __init__(self, names: Set[str], evidence: Evidence, budget: Budget) -> None:
+        """`names`: those that a call may have.  `budget`: of the bytes that all texts take, about,
+        and the pieces and items that hold them."""
         self._names = names
         self._evidence = evidence
-        self.size = 0
-        """Bytes that all texts take, about, and the pieces and items that hold them."""
+        self._budget = budget
         self.answered = False
         """Whether there is more than reasoning and blanks."""
         self.held = False
@@ -116,7 +117,7 @@ class PartsInOrder:
         call, which is no message."""
         part, text = delta.part, delta.text
         if part is self._open and not (self._waiting or self._logprobs or delta.logprobs):
-            self.size += len(text)
+            self._budget.size += len(text)
             out.append(delta)
             return
         if part.kind == "text":
@@ -124,7 +125,7 @@ class PartsInOrder:
             if not text:
                 return
             if text.isspace() and (self._waiting or not self._in_text):
-                self.size += PIECE + len(text)
+                self._budget.size += PIECE + len(text)
                 self._blank.append(text)
                 return
             if self._blank:
@@ -133,11 +134,11 @@ class PartsInOrder:
         elif part.kind == "reasoning":
             self._logprobs.clear()
         self.answered |= part.kind != "reasoning"
-        self.size += len(text)
+        self._budget.size += len(text)
         if not self._waiting:
             self._write(out, part, text)
             return
-        self.size += PIECE
+        self._budget.size += PIECE
         last = self._waiting[-1]
         if isinstance(last, _Texts) and last.part.kind == part.kind:
             last.texts.append(text)
@@ -147,7 +148,7 @@ class PartsInOrder:
 
     def _write(self, out: list[Delta], part: Part, text: str) -> None:
         if part.kind != self._kind:
-            self.size += ITEM
+            self._budget.size += ITEM
             self._kind = part.kind
         self._open = part
         logprobs = self._logprobs if part.kind == "text" else ()
@@ -168,7 +169,7 @@ class PartsInOrder:
     def _call(self, out: list[Delta], delta: CallBegin | Arguments | PartEnd) -> None:
         call = self._calls.get(delta.part)
         if call is None:
-            self.size += ITEM
+            self._budget.size += ITEM
             self.answered = True
             self._drop_blank()
             call = self._calls[delta.part] = _Call(delta.part)

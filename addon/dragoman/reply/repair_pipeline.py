@@ -15,11 +15,9 @@ from ..notes import Evidence
 from ..repair.stage import RepairStage, Steps, at_once
 from ..wire.body_form import BodyForm
 from ..wire.chat_end import EARLY, TAIL, has_chunk, has_ended, is_done, is_half, turn_ended
+from ..wire.reply_bounds import STEP
 from ..wire.sse import BLANK_LINE_ENDS, DONE, HEARTBEAT, LARGE, Frame, FrameSplitter, joined
 from .facts import TurnReader
-
-_STEP = 8 * 1024
-"""Bytes of a whole stream after which other flows may run."""
 
 
 class RepairPipeline:
@@ -135,8 +133,8 @@ class RepairPipeline:
     def whole(self, stream: bytes) -> Steps[bytes]:
         """A whole event stream, repaired; other flows may run where it yields."""
         sent = []
-        for start in range(0, len(stream), _STEP):
-            sent.append(self.feed(stream[start : start + _STEP]))
+        for start in range(0, len(stream), STEP):
+            sent.append(self.feed(stream[start : start + STEP]))
             yield
             while self.waits:
                 sent.append(self.feed(b""))

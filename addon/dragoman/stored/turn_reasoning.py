@@ -23,14 +23,11 @@ from ..chat.delta import texts
 from ..chat.texts import reasoning
 from ..wire.chat_calls import CallDelta, elements, read_delta
 from ..wire.json_codec import Json, NotJson, dumps, loads
+from ..wire.reply_bounds import MAX_CHECKED
 from .store import Store
 
 MAX_CALLS = 32
 """Calls of a turn that lead to it, each alone."""
-MAX_PARSED = 64 * 1024
-"""Characters of a turn's arguments that are parsed, in a millisecond; of a turn with more they are
-known by their very text."""
-
 _BLOCK = 256 * 1024
 """Characters of a longer part of a name that are hashed as a part of their own, as names in stores
 were made."""
@@ -120,7 +117,7 @@ class History:
     def names(self, calls: Sequence[CallDelta]) -> list[str]:
         """The name of the next turn if it makes these calls, and those that lead to it."""
         before = self._before.hex()
-        parsed = sum(len(call.arguments) for call in calls) <= MAX_PARSED
+        parsed = sum(len(call.arguments) for call in calls) <= MAX_CHECKED  # of more their text
         named = [["said", before]]
         for call in calls:
             arguments = (_canonical if parsed else str.strip)(call.arguments)

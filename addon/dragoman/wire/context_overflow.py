@@ -22,8 +22,9 @@ OVERFLOW = "context_length_exceeded"
 _OURS = re.compile(r"prompt is too long: \d|input length and `max_tokens` exceed", re.IGNORECASE)
 """Anthropic's own words, which pass: on the second Claude Code lowers ``max_tokens``."""
 _ANTHROPICS = re.compile(r"\d tokens? > \d|exceed context limit", re.IGNORECASE)
-_MISSING = (404, 405)
-"""A name in such an error may have the same words."""
+MISSING = (404, 405)
+"""How hosts answer at an address, or of a model, that they have not; a name in such an error may
+have the words of an overflow."""
 _NOT_COUNTS = re.compile(
     r"max_(?:completion|new|output|total)?_?tokens|\bby \d{1,9} tokens|\([12]\d{3}\)\s{0,4}\Z",
     re.IGNORECASE,
@@ -83,7 +84,7 @@ def overflow_of(
     if status == 413:
         code = kind = ""  # a prompt above what a minute may have stays too long (Groq)
     # Gateways have statuses of their own for what their hosts refuse.
-    elif status not in _MISSING:
+    elif status not in MISSING:
         status = 0
     if known_code(code, kind, error.message, status) != OVERFLOW:
         return None

@@ -21,6 +21,9 @@ from .sse import Frame, is_event_stream, split
 
 MAX_MESSAGE = 2000
 """Characters of an upstream's message that are passed on."""
+MAX_SAID = 8192
+"""Characters of it in which a refusal is looked for: gateways have the host's in a text of their
+own."""
 MAX_EVENTS = 100
 
 

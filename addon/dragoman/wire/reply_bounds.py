@@ -1,12 +1,15 @@
-"""The bounds of a reply: its bytes, its JSON values, and what may wait of it.
+"""The bounds of a reply, and the `Budget` of which it spends.
 
 Other streams wait while plain code reads, converts and writes a whole reply, or one event: some
 45 µs for each call, and up to 1 µs for each other JSON value.  The bridge fails a turn beyond a
-bound; repair passes it on unread, or gives up.  What one format may hold is with its reader.
+bound; repair passes it on unread, or gives up.  A bound is one of the whole reply, however many
+choices, items or texts it has.  What one format may hold is with its reader.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import Any
 
 from .json_codec import (
@@ -24,7 +27,8 @@ from .json_codec import (
 MAX_REPLY = 8 * 1024 * 1024
 """Bytes of a reply that is read as a whole: no model writes half as much.  Of a bridged stream,
 characters, and the bytes that log probabilities and annotations take, sent or waiting: its end
-repeats them three times."""
+repeats them three times.  Also characters of calls that are kept to be compared, of thoughts and
+calls that are kept for the log and the stores."""
 MAX_EMPTY = 1024 * 1024
 """Bytes without any text or call, after which a bridged turn fails: a comment every second fills
 them in ten hours, and frames without content cost more than others for their size."""
@@ -52,11 +56,67 @@ MAX_VALUES = 200_000
 MAX_PARTS = 1_000
 """Choices, and what a list in a message of one holds: calls, parts, sources; items or blocks of
 other APIs, and their parts.  No client runs as many calls."""
+MAX_BLANK = 4096
+"""Characters of white space that may be formatting around a call, a tag or a text, and are held."""
+STEP = 8 * 1024
+"""Characters of a long text, or bytes of a whole stream, after which other flows may run."""
+MAX_CHECKED = 64 * 1024
+"""Characters of arguments that are read as JSON once more, in a millisecond, to be compared with a
+schema or with those of another turn: longer ones are texts to be written to a file."""
+MAX_CALLS = 256
+"""Leaked calls, after which all markers are text: no client could run more at once."""
+MAX_IN_VAIN = 256
+"""Markers of one format without a call, after which its markers are text: each costs as much as ten
+thousand characters of text.  Of all formats together, and lines that may be a call in no known
+format, twice as many."""
+OF_A_CALL = 16
+"""Markers for which a call makes up."""
+OF_A_QUOTATION = 3
+"""Markers more that a whole call counts which is text: it costs as much as four."""
+LIKENESSES = 16
+"""Beginnings of markers that are those of none (``<| ``), of which so many cost as much as one."""
+MAX_COST = LIKENESSES * MAX_IN_VAIN
+MAX_READ_AGAIN = 256 * 1024
+"""Characters that are read twice, as they are no call: after so many, markers in code are text at
+once, and no line is asked whether it is a call in no known format."""
 _HOLDERS = ("response", "message", "delta", "item", "part")
 _LISTS = (
     *("choices", "content", "tool_calls", "reasoning_details", "thinking", "annotations"),
     *("citations", "search_results", "output", "summary"),
 )
+
+
+@dataclass(slots=True)
+class Budget:
+    """What one reply has spent.  Made once a reply, and given to all that read of it."""
+
+    size: int = 0
+    """Bytes, about, that a bridged turn takes: see `MAX_REPLY`."""
+    kept: int = 0
+    """Characters of calls that are kept to be compared: see `MAX_REPLY`."""
+    calls: int = 0
+    """Leaked calls."""
+    in_vain: defaultdict[object, int] = field(default_factory=lambda: defaultdict(int))
+    """What markers without a call have cost, by their format, in `LIKENESSES`."""
+    all_in_vain: int = 0
+    """Markers of all formats without a call."""
+    given_up: list[object] = field(default_factory=list)
+    """The formats of which there were too many."""
+    lines: int = 0
+    """Lines that may be a call in no known format."""
+    read_again: int = 0
+    """See `MAX_READ_AGAIN`."""
+    fence_lines: int = 0
+    """See `markdown.MAX_FENCE_LINES`."""
+
+    @property
+    def reads_again(self) -> bool:
+        return self.read_again < MAX_READ_AGAIN
+
+    @property
+    def asks_lines(self) -> bool:
+        """Whether a line may be asked whether it is a call in no known format."""
+        return self.lines < 2 * MAX_IN_VAIN and self.reads_again
 
 
 class TooMany(NotJson):

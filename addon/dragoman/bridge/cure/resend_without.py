@@ -22,12 +22,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ...wire.errors import MAX_SAID
 from ...wire.json_codec import Json, array, dumps, objects
 
 MAX_TIMES = 5
 """How often a request is sent again: some hosts name one field at a time."""
-MAX_SAID = 4096
-"""Characters of a refusal that are read."""
 STATUSES = frozenset({400, 404, 415, 422})
 """Of such refusals; OpenRouter says 404 to images."""
 NO_IMAGES = "[An image was left out: this model reads no images.]"

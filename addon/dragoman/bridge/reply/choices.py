@@ -31,6 +31,7 @@ from ...reply.words import (
 )
 from ...wire.finish_reasons import FINISHES, TurnEnd
 from ...wire.json_codec import Json, dumps, quoted
+from ...wire.reply_bounds import Budget
 from ..request.validation import label
 from .think_tags import SplitText, ThinkSplitter
 
@@ -96,6 +97,7 @@ class OneTurn:
         self,
         choices: Choices,
         evidence: Evidence,
+        budget: Budget,
         *,
         thinks: bool,
         calls: bool = True,
@@ -107,10 +109,7 @@ class OneTurn:
         self._thinks = thinks
         self._takes_calls = calls
         self._evidence = evidence
-        self.size = 0
-        """Bytes that calls and further choices take, about."""
-        self.entries = 0
-        """Bytes that log probabilities and annotations take."""
+        self._budget = budget
         self._splitter = ThinkSplitter() if mixes else None
         """None once all content is text."""
         self._moved = False
@@ -125,7 +124,7 @@ class OneTurn:
         if kind == "call":
             return self.take(Arguments(part, text))
         if part.choice:
-            self.size += PIECE
+            self._budget.size += PIECE
         if not choices.takes(kind, part.choice):
             return ()
         if kind == "text" and self._splitter is None:
@@ -137,7 +136,7 @@ class OneTurn:
         part = getattr(delta, "part", None)
         choice = part.choice if part is not None else 0
         if choice:
-            self.size += PIECE
+            self._budget.size += PIECE
         if isinstance(delta, Text):
             return self._passage(delta)
         if part is not None and not (isinstance(delta, Other) and part.kind == "call"):
@@ -145,14 +144,14 @@ class OneTurn:
         if isinstance(delta, CallBegin | Arguments | PartEnd):
             return self._call(delta) if delta.part.kind == "call" else ()
         if isinstance(delta, Cited):
-            self.entries += _size(delta.annotations)
+            self._budget.size += _size(delta.annotations)
             return [delta]
         return self._other(delta) if isinstance(delta, Other) else ()
 
     def _other(self, delta: Other) -> Sequence[Delta]:
         """What the client does not receive."""
         if delta.unread in (Unread.HEAD, Unread.CALL):
-            self.size += PIECE
+            self._budget.size += PIECE
         if delta.unread is not None and delta.unread is not Unread.HEAD:
             what, of = delta.unread.value
             self._evidence.note(what, of, delta.count)
@@ -174,7 +173,7 @@ class OneTurn:
         if not delta.logprobs or not self._choices.answers(part.choice):
             return found
         logprobs = token_logprobs(delta.logprobs)
-        self.entries += _size(logprobs)
+        self._budget.size += _size(logprobs)
         if not text:
             return [Text(_TEXT, "", logprobs)]
         match found:
@@ -214,12 +213,12 @@ class OneTurn:
             return self._custom(self._inputs, delta)
         if isinstance(delta, PartEnd):
             return [delta]
-        self.size += len(delta.text)
+        self._budget.size += len(delta.text)
         if isinstance(delta, CallBegin):
-            self.size += len(delta.id) + len(delta.name) + PIECE
+            self._budget.size += len(delta.id) + len(delta.name) + PIECE
         if delta.part.choice not in self._callers:
             self._callers.add(delta.part.choice)
-            self.size += ITEM
+            self._budget.size += ITEM
         return [delta] if self._splitter is None else [*self.end_content(), delta]
 
     def _custom(self, begun: set[Part], delta: CallBegin | Arguments | PartEnd) -> list[Delta]:
@@ -230,7 +229,7 @@ class OneTurn:
             found = [CallBegin(part, delta.id, delta.name), Arguments(part, '{"input":"')]
         if isinstance(delta, PartEnd):
             return [delta] if delta.cut else [Arguments(part, '"}'), delta]
-        self.size += len(delta.text)
+        self._budget.size += len(delta.text)
         text = quoted(delta.text)[1:-1].decode()
         return [*found, Arguments(part, text)] if text else found
 

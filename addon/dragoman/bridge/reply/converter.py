@@ -14,7 +14,7 @@ from ...reply.parts_in_order import PartsInOrder
 from ...reply.words import Delta, Done, Failed, Finish, Other, Part, Said
 from ...wire.errors import ErrorObject, failure, known_error
 from ...wire.json_codec import Json, NotJson
-from ...wire.reply_bounds import MAX_EMPTY, MAX_REPLY, TooMany
+from ...wire.reply_bounds import MAX_EMPTY, MAX_REPLY, Budget, TooMany
 from ...wire.sse import Frame
 from ...wire.usage import counts
 from .choices import Choices, OneTurn
@@ -40,10 +40,14 @@ class ReplyConverter:
         self.writer = writer
         self.names = names
         self._evidence = evidence
-        self._order = PartsInOrder(names, evidence)
+        self.budget = Budget()
+        """What the turn has spent."""
+        self._order = PartsInOrder(names, evidence, self.budget)
         calls = not writer.seeks_summary
         choices = Choices(evidence)
-        self._turn = OneTurn(choices, evidence, thinks=thinks, calls=calls, mixes=mixes)
+        self._turn = OneTurn(
+            choices, evidence, self.budget, thinks=thinks, calls=calls, mixes=mixes
+        )
         self.end = EndOfTurn(writer, choices, self._turn, self._order, evidence)
         self._empty = 0
         """Bytes since the last text or call."""
@@ -68,7 +72,7 @@ class ReplyConverter:
         its events."""
         writer, order, turn = self.writer, self._order, self._turn
         if (writer.started and not writer.ended) or self._may_write():
-            before = order.size + turn.size
+            before = self.budget.size
             self.end.has_choices = True
             if counted is not None:
                 self.end.latest = counted
@@ -81,7 +85,7 @@ class ReplyConverter:
         """Any other frame, of which these words leave."""
         frame = said.frame
         if self._may_write():
-            before = self._order.size + self._turn.size
+            before = self.budget.size
             if frame.whole:
                 self._take(said, words)
             else:
@@ -100,14 +104,14 @@ class ReplyConverter:
     def _bound(self, frame: Frame, before: int, said: Said | None = None) -> None:
         """Fail a turn that is too large, or empty for too long, after a frame, which may be `said`
         to have something that repair holds."""
-        size = self._order.size + self._turn.size
+        size = self.budget.size
         says = size != before or (said is not None and said.held)
         self._empty = 0 if says else self._empty + len(frame.raw)
         if self.writer.ended:
             return
         if self._empty > MAX_EMPTY and frame.whole:
             self.end.fail(failure("server_error", "The upstream sends nothing."))
-        elif size + self._turn.entries > MAX_REPLY:
+        elif size > MAX_REPLY:
             self.end.fail(failure("server_error", "The reply is longer than can be kept."))
 
     def drain(self) -> list[Frame]:

@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from ...wire.reply_bounds import MAX_BLANK
+
 _OPEN = "<think>"
 _CLOSE = "</think>"
 _CLOSES = (_CLOSE, "</thinking>")
@@ -19,8 +21,6 @@ _TAGS = (_OPEN, "<thinking>", *_CLOSES)
 _AT_START = (_OPEN, *_CLOSES)
 _TAG = re.compile("|".join(_TAGS))
 _STRAY = re.compile(r"(?<!`)</think(?:ing)?>(?=[ \t\r]*(?:\n|\Z))")
-_BLANK_LIMIT = 1000
-"""Blanks at the start after which no tag is expected."""
 
 SplitText = tuple[Literal["text", "reasoning"], str]
 
@@ -69,7 +69,7 @@ class ThinkSplitter:
             bare = text.lstrip()
             tag = next((each for each in _AT_START if bare.startswith(each)), "")
             text = bare[len(tag) :].lstrip() if tag else text
-            begins = len(text) <= _BLANK_LIMIT and any(each.startswith(bare) for each in _AT_START)
+            begins = len(text) <= MAX_BLANK and any(each.startswith(bare) for each in _AT_START)
             if not ended and (not text if tag else begins):
                 self._held = tag or text
                 return []
@@ -113,7 +113,7 @@ def _first_tag(text: str) -> re.Match[str] | None:
 
 def _may_end_line(text: str) -> bool:
     """Whether a line with this after its tag may still end."""
-    return not text.strip(" \t\r") and len(text) <= _BLANK_LIMIT
+    return not text.strip(" \t\r") and len(text) <= MAX_BLANK
 
 
 def _cut(text: str, *tags: str) -> tuple[str, str]:

@@ -33,7 +33,7 @@ def formed(body: object, evidence: Evidence | None = None) -> Any:
     tools, choice, items = (body.get(name) for name in ("tools", "tool_choice", "input"))
     if isinstance(tools, list) and (flat := [_flat(tool) for tool in tools]) != tools:
         changed["tools"] = flat
-    if isinstance(choice, dict) and (chosen := _choice(choice)) != choice:
+    if (chosen := _flat(choice)) is not choice:
         changed["tool_choice"] = chosen
     if evidence is not None:
         for name in changed:
@@ -43,27 +43,13 @@ def formed(body: object, evidence: Evidence | None = None) -> Any:
     return {**body, **changed} if changed else body
 
 
-def _choice(choice: Json) -> Json:
-    allowed = choice.get("allowed_tools")
-    if choice.get("type") == "allowed_tools" and isinstance(allowed, dict):
-        choice = {"type": "allowed_tools", **allowed}
-    tools = choice.get("tools")
-    if isinstance(tools, list):
-        return {**choice, "tools": [_flat(tool) for tool in tools]}
-    flat: Json = _flat(choice)
-    return flat
-
-
 def _flat(tool: Any) -> Any:
-    """A tool, a call, or the choice of a tool, without the inner object named after its type."""
-    kind = tool.get("type") if isinstance(tool, dict) else None
-    if kind not in ("function", "custom") or not isinstance(inner := tool.get(kind), dict):
+    """A function, or the choice of one, without the inner object."""
+    if not (isinstance(tool, dict) and tool.get("type") == "function"):
         return tool
-    flat = {name: value for name, value in tool.items() if name != kind} | inner
-    form = flat.get("format")
-    if isinstance(form, dict) and isinstance(grammar := form.get("grammar"), dict):
-        flat["format"] = {"type": "grammar", **grammar}
-    return flat
+    if not isinstance(inner := tool.get("function"), dict):
+        return tool
+    return {name: value for name, value in tool.items() if name != "function"} | inner
 
 
 def _is_item(part: Any) -> bool:

@@ -17,7 +17,7 @@ from ...wire.errors import Refused
 from ...wire.json_codec import Json
 from ..host_requirements import Family
 from .tool_schemas import FUNCTIONS, without_encrypted
-from .validation import RequestObject, label, present, unsupported, wrong_type
+from .validation import RequestObject, label, missing, present, unsupported, wrong_type
 
 _KINDS: dict[str, ToolKind] = {kind: kind for kind in get_args(ToolKind)}
 _NAMED = ("function", "custom")
@@ -214,6 +214,8 @@ def _choice(
         mode = choice.string("mode") or "auto"
         if mode not in ("auto", "required"):
             raise _invalid(mode, choice.at("mode"))
+        if choice.get("tools") is None:
+            raise missing(choice.at("tools"))
         tools = [RequestObject.of(each, path) for path, each in choice.array("tools")]
         return mode, frozenset(name for tool in tools for name in toolbox.named(tool))
     names = toolbox.named(choice)

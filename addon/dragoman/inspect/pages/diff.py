@@ -19,16 +19,14 @@ from ...wire.json_codec import NotJson, loads
 from ...wire.sse import Frame, is_event_stream
 from ..exchange import Exchange
 from ..parse.frames import Frames, NumberedFrame, head_and_tail
-from .page import Line, Page, Style, count, joined, nothing, size
+from .page import MAX_PRETTY, Line, Page, Style, count, joined, nothing, size
 from .upstream import Margins, carried, text_line
 
 MAX_COMPARED = 1_000
 """Frames, or lines, of each side that are compared after their common beginning: `difflib` takes
 half a second where every other one differs, and four times as long for twice as many."""
-MAX_FRAMES = 100_000
-MAX_BYTES = 32 * 1024 * 1024
 MAX_LINES = 40_000
-MAX_JSON = 1024 * 1024
+"""Frames or lines that are read: 8 MB, which are kept by default, have about as many."""
 _BEFORE = 40
 """Characters shown before the first difference of a long text."""
 
@@ -47,7 +45,7 @@ def diff_page(exchange: Exchange, *, full: bool = False) -> Page:
     bodies, names = (upstream, client), ("upstream", "client")
     if all(map(is_event_stream, bodies)):
         margins = Margins(exchange, "upstream").of, Margins(exchange, "client").of
-        sides = [head_and_tail(body, MAX_FRAMES, MAX_BYTES) for body in bodies]
+        sides = [head_and_tail(body, MAX_LINES) for body in bodies]
         sizes = [count(side.total, "frame") for side in sides]
         form = _Form("frame", 0, 300, margins, full or exchange.job != "bridge")
     else:
@@ -73,7 +71,7 @@ def full_diff_page(exchange: Exchange) -> Page:
 def _lines(body: bytes) -> Frames:
     """Lines as frames: of JSON with one member a line, else of the text as it is."""
     text = body.decode("utf-8", "replace")
-    if len(body) <= MAX_JSON:
+    if len(body) <= MAX_PRETTY:
         with suppress(NotJson):
             text = json.dumps(loads(body), indent=2, ensure_ascii=False)
     text = text.replace("\r", "\\r")

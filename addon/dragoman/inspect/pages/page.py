@@ -23,8 +23,15 @@ Style = Literal["text", "header", "highlight", "error", "key"]
 WIDTH = 58
 """Characters of a line in half a window of 1024 pixels."""
 MAX_TEXT = 64 * 1024
+"""Characters of a text that is all of a page, or the answer."""
+MAX_SHOWN = 8_000
+"""Characters of a line, a tool or the last message; frames of a stream."""
+MAX_BRIEF = 2_000
+"""Characters of a text that others follow."""
+MAX_LISTED = 400
+"""Tools, parts of a reply."""
 MAX_PRETTY = 512 * 1024
-
+"""Characters of JSON that is shown with a member a line."""
 _NAME = 13
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"

@@ -20,6 +20,9 @@ from ...wire.json_codec import Json, dumps, string
 from ..exchange import Exchange
 from ..parse.request import ParsedRequest, names_of, parse_request
 from .page import (
+    MAX_BRIEF,
+    MAX_LISTED,
+    MAX_SHOWN,
     WIDTH,
     Line,
     Page,
@@ -40,12 +43,6 @@ from .page import (
 MAX_FIRST = 4
 MAX_LAST = 60
 """The first and the last messages that are shown."""
-MAX_MESSAGE = 2_000
-MAX_LAST_MESSAGE = 8_000
-"""Characters that are shown."""
-MAX_TOOLS = 400
-MAX_TOOL = 4_000
-"""Characters of a tool that was changed."""
 _TEXT_NAMES = ("text", "thinking", "refusal")
 """The members of a content's part that may be its text."""
 _CALL_MORE = {"namespace", "status"}
@@ -83,7 +80,7 @@ def request_page(exchange: Exchange) -> Page:
 
 
 def _body(request: ParsedRequest) -> Page:
-    settings = pretty_value(request.settings, MAX_MESSAGE) if request.settings else []
+    settings = pretty_value(request.settings, MAX_BRIEF) if request.settings else []
     items = _items(list(enumerate(request.items, 1)))
     return [*items, *_tools(request.tools), *section("Settings", settings)]
 
@@ -108,16 +105,18 @@ def _what_differs(received: ParsedRequest, sent: ParsedRequest) -> Page:
         if dumps(tool) not in sent_tools:
             page += _changed_tool(tool, sent)
     if settings:
-        page += section("Settings", pretty_value(settings, MAX_MESSAGE))
+        page += section("Settings", pretty_value(settings, MAX_BRIEF))
     return page
 
 
 def _changed_tool(tool: Json, sent: ParsedRequest) -> Page:
     """A tool before and after, which may have been sent with a name that its family takes."""
-    page = section(f"Tool {', '.join(map(one_line, names_of(tool)))}", pretty_value(tool, MAX_TOOL))
+    page = section(
+        f"Tool {', '.join(map(one_line, names_of(tool)))}", pretty_value(tool, MAX_SHOWN)
+    )
     names = {*names_of(tool), *map(family_of(sent.model).sent_tool_name, names_of(tool))}
     others = [each for each in sent.tools if names & {*names_of(each)}]
-    after = pretty_value(others[0], MAX_TOOL) if others else [Line("  (left out)", "key")]
+    after = pretty_value(others[0], MAX_SHOWN) if others else [Line("  (left out)", "key")]
     return page + section("sent as", after)
 
 
@@ -142,7 +141,7 @@ def _items(items: list[tuple[int, Any]]) -> Page:
         if hidden and at == MAX_FIRST + 1:
             page += [Line(), Line(f"… {count(hidden, 'message')} are not shown here …", "key")]
         if not MAX_FIRST < at <= MAX_FIRST + hidden:
-            limit = MAX_LAST_MESSAGE if at == len(items) else MAX_MESSAGE
+            limit = MAX_SHOWN if at == len(items) else MAX_BRIEF
             page += [Line(), *_item(item, number, limit)]
     return page
 
@@ -216,8 +215,8 @@ def _written(value: Any) -> str:
 
 def _tools(tools: list[Json]) -> Page:
     names = [name for tool in tools for name in names_of(tool)]
-    shown = prose("  ".join(printable(name, 60) for name in names[:MAX_TOOLS]), "  ")
-    more = [Line(f"  … and {len(names) - MAX_TOOLS:,} more")] if len(names) > MAX_TOOLS else []
+    shown = prose("  ".join(printable(name, 60) for name in names[:MAX_LISTED]), "  ")
+    more = [Line(f"  … and {len(names) - MAX_LISTED:,} more")] if len(names) > MAX_LISTED else []
     return section(f"Tools · {len(names):,}", [*shown, *more]) if names else []
 
 
@@ -225,4 +224,4 @@ def _unread(body: bytes) -> Page:
     if not body:
         return [Line("Nothing of the request is here.", "key")]
     title = Line(f"This request cannot be read · {size(len(body))}", "error")
-    return [title, *block(body[:8000].decode("utf-8", "replace"), MAX_MESSAGE)]
+    return [title, *block(body[:MAX_SHOWN].decode("utf-8", "replace"), MAX_BRIEF)]

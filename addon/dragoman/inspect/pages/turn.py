@@ -15,6 +15,8 @@ from ..parse.reply import parse_reply
 from ..parse.request import model_asked, parse_request
 from ..parse.values import ParsedCall, ParsedChoice, ParsedReply, Prose
 from .page import (
+    MAX_BRIEF,
+    MAX_LISTED,
     WIDTH,
     Line,
     Page,
@@ -36,9 +38,6 @@ from .page import (
     size,
 )
 
-MAX_CALLS = 200
-MAX_BEFORE_CALLS = 1_500
-"""Characters of a text that is shown before calls that came after it."""
 MIN_SPENT = 0.1
 """Seconds from the first token to the end below which a rate means nothing."""
 _NO_FINISH = "no finish reason"
@@ -112,16 +111,16 @@ def _choice(choice: ParsedChoice, width: int, *, alone: bool) -> Page:
     number = 0
     # A long text would hide the calls from who looks why the turn ended.
     for part in sorted(
-        choice.parts[:MAX_CALLS],
-        key=lambda part: isinstance(part, Prose) and len(part.text) > MAX_BEFORE_CALLS,
+        choice.parts[:MAX_LISTED],
+        key=lambda part: isinstance(part, Prose) and len(part.text) > MAX_BRIEF,
     ):
         if isinstance(part, ParsedCall):
             number += 1
             page += _call(part, number)
         elif part.text.strip():
             page += _prose(part, width)
-    if len(choice.parts) > MAX_CALLS:
-        page.append(Line(f"… and {count(len(choice.parts) - MAX_CALLS, 'further part')} …", "key"))
+    if len(choice.parts) > MAX_LISTED:
+        page.append(Line(f"… and {count(len(choice.parts) - MAX_LISTED, 'further part')} …", "key"))
     return page
 
 

@@ -16,11 +16,9 @@ from ...wire.json_codec import Json, string
 from ...wire.sse import Document, is_event_stream
 from ..exchange import Exchange, Side
 from ..parse.frames import NumberedFrame, gap_in, head_and_tail
-from .page import Line, Page, clean, count, joined, nothing, one_line, pretty, size
+from .page import MAX_SHOWN, Line, Page, clean, count, joined, nothing, one_line, pretty, size
 
-MAX_SHOWN = 8_000
 MAX_PAGE = 4 * 1024 * 1024
-MAX_LINE = 8_000
 SUMMARY = 34
 """Characters of the summary: with number and time, it fits half of a window."""
 
@@ -49,7 +47,7 @@ def upstream_page(exchange: Exchange) -> Page:
 def _frame(placed: NumberedFrame, margins: Margins) -> Page:
     margin = f" {margins.of(placed)}"
     lines = (line.decode("utf-8", "replace") for line in placed.frame.raw.splitlines() if line)
-    first, *others = [text_line(line, MAX_LINE) for line in lines] or [""]
+    first, *others = [text_line(line, MAX_SHOWN) for line in lines] or [""]
     return [Line(margin + first), *(Line(" " * len(margin) + line) for line in others)]
 
 

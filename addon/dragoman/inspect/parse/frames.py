@@ -13,9 +13,9 @@ from itertools import islice
 from typing import Any
 
 from ...reply.facts import MAX_FRAMES, TAIL
+from ...wire.reply_bounds import MAX_REPLY
 from ...wire.sse import Frame, FrameSplitter
 
-MAX_BYTES = 12 * 1024 * 1024
 _SLICE = 256 * 1024
 _GAP = re.compile(rb"\n\n: \d+ bytes were not kept, see dragoman_keep\n\n")
 
@@ -66,7 +66,7 @@ def frames(body: bytes, start: int = 0, number: int = 1) -> Iterator[NumberedFra
             number += 1
 
 
-def head_and_tail(body: bytes, limit: int = MAX_FRAMES, max_bytes: int = MAX_BYTES) -> Frames:
+def head_and_tail(body: bytes, limit: int = MAX_FRAMES, max_bytes: int = MAX_REPLY) -> Frames:
     """The frames at the start, within the limits, and those at the end."""
     head = []
     for placed in islice(frames(body), limit):

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from ...notes import printable
 from ...wire.json_codec import Json, NotJson, loads, objects, string
+from ...wire.request_bounds import MAX_BODY
 
-MAX_REQUEST = 24 * 1024 * 1024
 _CONVERSATIONS = ("messages", "input", "tool_outputs")
 """The member with the conversation: of a chat request, of a Responses request, and of outputs that
 are submitted to a response."""
@@ -35,7 +35,7 @@ class ParsedRequest:
 def parse_request(body: bytes) -> ParsedRequest | None:
     """None if it is no request of an LLM."""
     try:
-        value = loads(body) if len(body) <= MAX_REQUEST else None
+        value = loads(body) if len(body) <= MAX_BODY else None
     except NotJson:
         return None
     if not isinstance(value, dict) or value.keys().isdisjoint(_CONVERSATIONS):

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from mitmproxy import http
 
-from ...bridge.cure.resend_without import MAX_SAID, MAX_TIMES, once_more
+from ...bridge.cure.resend_without import MAX_TIMES, once_more
 from ...bridge.cure.resend_without import STATUSES as REFUSING
 from ...bridge.reader_writer_pairs import declared
 from ...inspect.outcome import REFUSED
@@ -19,7 +19,7 @@ from ...notes import Evidence
 from ...repair.declared_tools import DeclaredTools
 from ...reply.turn_context import TurnContext
 from ...stored.store import StoreError
-from ...wire.errors import Refused, error_object
+from ...wire.errors import MAX_SAID, Refused, error_object
 from ...wire.json_codec import NotJson, dumps, loads, string
 from ...wire.request_bounds import TooLarge
 from ..body_clues import MAX_ERROR

@@ -26,7 +26,7 @@ from ...notes import Evidence
 from ...reply.facts import ChoiceTurn
 from ...stored.store import NotOpened, StoreError
 from ...stored.turn_reasoning import History, Remembered, with_reasoning
-from ...wire.errors import Refused
+from ...wire.errors import MAX_SAID, Refused
 from ...wire.json_codec import Json, NotJson, dumps, string
 from ...wire.request_bounds import TooLarge
 from ..body_clues import MAX_ERROR
@@ -43,9 +43,6 @@ from ..run_slices import ClientLeft, in_slices
 from ..stored.async_store import AsyncStore
 
 logger = logging.getLogger(__name__)
-
-_ERROR_START = 8192
-"""Bytes of an error in which a refusal is looked for: gateways have it in a text of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +221,7 @@ class CureFlow:
 def _advise(flow: http.HTTPFlow, response: http.Response, cure: Cure) -> None:
     """Log what a user can do, if the refusal is a known one."""
     try:
-        error = body_of(response, MAX_ERROR)[:_ERROR_START].decode(errors="replace")
+        error = body_of(response, MAX_ERROR)[:MAX_SAID].decode(errors="replace")
     except DecodingError:
         return
     if refusal := refusal_in(error):

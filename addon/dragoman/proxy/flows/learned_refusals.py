@@ -13,11 +13,10 @@ from typing import TypeAlias
 from ...bridge.cure.resend_without import MAX_TIMES, once_more
 from ...notes import Evidence
 from ...wire.json_codec import Json
+from ..chat_only_hosts import LEARNED_FOR
 
 MAX_MODELS = 1000
 """Of each the words of five refusals at most are kept, of 6 kB each."""
-LASTS = 24 * 60 * 60
-"""Seconds."""
 Asked: TypeAlias = tuple[bytes, str]
 """Who asks which host (`asker_of`), and the model."""
 
@@ -36,7 +35,7 @@ class LearnedRefusals:
 
     def of(self, asked: Asked, now: float) -> tuple[str, ...]:
         since, said = self._known.get(asked, (now, ()))
-        return said if now - since < LASTS else ()
+        return said if now - since < LEARNED_FOR else ()
 
 
 def adapted(chat: Json, refusals: tuple[str, ...], evidence: Evidence) -> Json:

@@ -13,6 +13,7 @@ from ...bridge.request.convert_messages import convert_messages
 from ...notes import Evidence
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, NotJson, dumps, loads, objects, string
+from ...wire.reply_bounds import MAX_REPLY
 from ..content_decoding import DecodingError
 from ..error_responses import error_response, errors_for, refusal
 from ..http_headers import body_of
@@ -24,8 +25,6 @@ from .messages_client import as_chat_client
 
 logger = logging.getLogger(__name__)
 
-MAX_LIST = 4 * 1024 * 1024
-"""Bytes of a list of models: some ten thousand."""
 _LONG_AGO = "1970-01-01T00:00:00Z"
 """What Anthropic says of a model whose date it does not know."""
 
@@ -57,7 +56,7 @@ def answer_models(flow: http.HTTPFlow, response: http.Response, *, bridged: bool
     """Give a chat host's list in Anthropic's form, and its errors too if it is `bridged`; a list in
     that form passes."""
     try:
-        body = body_of(response, MAX_LIST)
+        body = body_of(response, MAX_REPLY)
     except DecodingError:
         return
     if response.status_code == 200 and (listed := _as_list(body)) is not None:

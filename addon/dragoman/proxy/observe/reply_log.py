@@ -8,14 +8,13 @@ from collections import deque
 
 from ...inspect.exchange import Step, Timing
 from ...inspect.parse.frames import gap
+from ...reply.facts import TAIL
 from .refresh import FlowRefresher
 
 logger = logging.getLogger(__name__)
 
 MAX_LOOKED_AT = 1024 * 1024
 """Bytes of a reply that are looked at while it grows, twice a second."""
-ENDS = 64 * 1024
-"""Bytes of the beginning of one that is longer, and of its end: they hold the usage."""
 FIRST_STEPS = 256
 MAX_STEPS = 2048
 """Steps that are kept of a stream: the first ones all, later ones thinned out."""
@@ -96,7 +95,7 @@ class Body:
     def ends(self) -> bytes:
         """What is looked at while it grows: of a long one the beginning and the end."""
         kept = self.kept
-        return kept if len(kept) <= MAX_LOOKED_AT else kept[:ENDS] + b"\n\n" + kept[-ENDS:]
+        return kept if len(kept) <= MAX_LOOKED_AT else kept[:TAIL] + b"\n\n" + kept[-TAIL:]
 
     @property
     def missing(self) -> int:

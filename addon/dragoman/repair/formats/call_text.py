@@ -45,7 +45,8 @@ from .marker_set import TAG_LIMIT
 from .tags import ARGUMENT_LEVEL, CALL_LEVEL, LEVELS, OPENING, Follows, Tag, TagKind, TagTable
 from .value_types import property_of, type_of
 
-MAX_ARGUMENTS = 10_000
+MAX_TAGS = 4096
+"""Tags of one call; one with more is too long to be held."""
 TEXT_LIMIT = 64 * 1024
 """Characters of text between arguments before the tag to which it belongs."""
 DOUBT_LIMIT = 16 * 1024
@@ -292,7 +293,7 @@ class CallText:
         self._arguments.append(argument)
         wrong = own and self._table.nested and opener.name not in (None, end.name)
         wrong = wrong or not (end.whole or text.strip()) or self._begins_with_tag(argument)
-        if wrong or len(self._arguments) > MAX_ARGUMENTS:
+        if wrong or len(self._arguments) > MAX_TAGS:
             raise _DamageError
 
     def _begins_with_tag(self, argument: Argument) -> bool:

@@ -7,7 +7,7 @@ doubt counts as a yes.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
@@ -82,7 +82,7 @@ class MarkerSearch:
         return at
 
     def find(
-        self, text: str, start: int = 0, *, likenesses: Counter[LeakFormat] | None = None
+        self, text: str, start: int = 0, *, likenesses: defaultdict[object, int] | None = None
     ) -> MarkerMatch | None:
         """The first marker from `start` on; of two at one place that of the first format.  The
         beginnings before it that are those of no marker are added to `likenesses`."""
@@ -94,7 +94,8 @@ class MarkerSearch:
                 if (marker := each.match(text, at)) is not None:
                     return marker
             if likenesses is not None:
-                likenesses.update(formats.keys())
+                for each in formats:
+                    likenesses[each] += 1
             began = self._begun.search(text, at + 1)
         return None
 

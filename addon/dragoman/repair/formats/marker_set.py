@@ -13,7 +13,8 @@ from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
 HEADER_LIMIT = 256
-"""Characters of a header, with the markers and the white space in it."""
+"""Characters of a header, with the markers and the white space in it: so many after a marker show
+that a call begins, in which format, or that a line of text names it."""
 BLANKS = r"\s{0,64}+"
 """White space between a marker in a text and what shows that it is one."""
 TAG_LIMIT = 1200

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..declared_tools import DeclaredTools
 from ..events import Damaged, Whole
-from .call_text import CallHead, CallText
+from .call_text import MAX_TAGS, CallHead, CallText
 from .held_arguments import ends_call
 from .protocol import CallArguments
 from .tags import Tag, TagKind, TagTable
@@ -18,8 +18,6 @@ from .tags import Tag, TagKind, TagTable
 _PIECE = 128
 """Characters that are searched for tags first, and then as many as there were: most calls are
 short."""
-MAX_TAGS = 4096
-"""Tags of one call; one with more is too long to be held."""
 _FREE = 16 * 1024
 """Tags, of which each costs as much as `_AS_A_TAG` characters of text."""
 _AS_A_TAG = 8 * 1024

@@ -11,12 +11,11 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ...wire.reply_bounds import MAX_BLANK
 from .marker_set import TAG_LIMIT, HeaderPattern, MarkerPattern, Part, Run, so_far, spelled
 from .protocol import TextKind
 from .value_types import OTHER, STRING, ValueType
 
-BLANK_LIMIT = 4096
-"""White space between tags; after more of it the section is over."""
 _NOT_BLANK = re.compile(r"\S")
 _NO_ATTRIBUTE = re.compile(
     r"(?<![a-z])(?!(?:name|tool|key|type|string|index|id)\b)[a-z]++\s*+=\s*+[^\s\"']"
@@ -178,7 +177,7 @@ class Follows(enum.Enum):
     BLANKS = enum.auto()
     """White space up to the end."""
     GAP = enum.auto()
-    """White space beyond `BLANK_LIMIT`."""
+    """White space beyond `MAX_BLANK`."""
     HALF_TAG = enum.auto()
     """What may be the start of a tag."""
     TEXT = enum.auto()
@@ -228,7 +227,7 @@ class TagTable:
         """What follows in a text after white space, and where."""
         found = _NOT_BLANK.search(text, at)
         begin = found.start() if found else len(text)
-        if begin - at > BLANK_LIMIT:
+        if begin - at > MAX_BLANK:
             return Follows.GAP, begin
         if found is None:
             return Follows.BLANKS, begin
