@@ -1,5 +1,5 @@
-"""A script for mitmdump, loaded after the addon: `GET …/compiled` has the expressions that were
-compiled, and the modules of the addon that were imported, since the start."""
+"""A script for mitmdump: `GET …/compiled` has the expressions that were compiled, and the modules
+of the addon that were imported, since the start."""
 
 from __future__ import annotations
 

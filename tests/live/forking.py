@@ -4,8 +4,7 @@ Most of the start of a mitmdump goes into the import of mitmproxy and the addon,
 of an official client into the import of its libraries, and a test session starts some three
 hundred.  What runs after the fork is what the program runs, in a process of its own, with
 arguments and an environment of its own.  The scripts of a mitmdump are loaded there.  Where
-one is to be loaded before the addon, it may change what the addon finds: then the addon has
-not been imported before the fork.
+one changes what the addon finds, the addon has not been imported before the fork.
 
 This file is also the program of the process that is forked: it is given a socket, receives
 the arguments, the environment and the streams of each process, and answers with its pid and
@@ -155,6 +154,8 @@ def _mitmproxy(package: str = "") -> Callable[..., None]:
     if package:
         sys.path.append(package)
         importlib.import_module("dragoman.proxy.addon")
+        # Four fifths of what is left of the start: expressions, which are kept.
+        importlib.import_module("dragoman.repair.formats.registry").AUTO.prepare()
         sys.path.remove(package)
 
     def run(program: str, *arguments: str) -> None:

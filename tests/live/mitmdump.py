@@ -26,6 +26,8 @@ ROOT = Path(__file__).parents[2]
 ADDON = ROOT / "addon" / "main.py"
 _LISTENING = re.compile(r"proxy.* listening at (?:\S*:)?(\d+)\.?$", re.MULTILINE)
 _TRACEBACK = "Traceback (most recent call last)"
+_FIRST = frozenset({"compiled", "without_layer", "without_sqlite"})
+"""Scripts that change what the addon finds, or watch how it is imported: it is not before them."""
 
 
 @functools.cache
@@ -77,7 +79,7 @@ class Mitmdump:
         command += [word for path in scripts for word in ("-s", str(path))]
         self._process: Forked | subprocess.Popen[bytes]
         if self.forked:
-            imported = scripts[:1] == (ADDON,)
+            imported = not any(path.stem in _FIRST for path in scripts)
             self._process = _forker(imported=imported).start(script, *command, *arguments)
         else:
             self._process = subprocess.Popen(

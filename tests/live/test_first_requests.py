@@ -21,7 +21,7 @@ def test_the_first_requests_compile_and_import_nothing(
 ) -> None:
     make_confdir(tmp_path)
     arguments = "--mode", f"reverse:{plain_upstream.url}"
-    with Mitmdump(tmp_path, *arguments, scripts=(ADDON, COMPILED)) as proxy:
+    with Mitmdump(tmp_path, *arguments, scripts=(COMPILED, ADDON)) as proxy:
         chat = Chat(plain_upstream, proxy)
         for model in MODELS:
             for stream in (True, False):
