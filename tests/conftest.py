@@ -116,15 +116,20 @@ def rerouted(mitmdump: Callable[..., Mitmdump]) -> Callable[..., Mitmdump]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """First the tests with processes, then those within this one.
+    """First the tests with processes, then the longest file, then all others.
 
-    The first wait now and then: beside them another worker can compute.  They take longest, too,
-    so no worker is left with many of them at the end.
+    The first wait now and then: beside them another worker can compute.  What takes longest is not
+    left for the end, where one worker would be busy with it and the others with nothing.
     """
     if config.getoption("quick"):
         _keep_quick(config, items)
-    first = tuple(f"{ROOT / 'tests' / folder}/" for folder in ("live", "web"))
-    items.sort(key=lambda item: not str(item.path).startswith(first))
+    processes = tuple(f"{ROOT / 'tests' / folder}/" for folder in ("live", "web"))
+    items.sort(
+        key=lambda item: (
+            not str(item.path).startswith(processes),
+            item.path.name != "test_expressions.py",
+        )
+    )
 
 
 def _keep_quick(config: pytest.Config, items: list[pytest.Item]) -> None:

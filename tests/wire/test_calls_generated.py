@@ -73,6 +73,7 @@ def heard(got: Run) -> list[tuple[str, Any]]:
     return [(item["name"], json.loads(item["arguments"])) for item in got.output]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("together", [False, True], ids=["chunk by chunk", "in one chunk"])
 @pytest.mark.parametrize("count", [1, 2])
 def test_every_way_of_saying_calls_is_those_calls(count: int, together: bool) -> None:
