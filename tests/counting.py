@@ -10,6 +10,18 @@ _NO_CALLS = {"<listcomp>", "<setcomp>", "<dictcomp>"}
 """Since Python 3.12, a comprehension runs in the frame that it stands in."""
 
 
+def files_of(work: Callable[[], object]) -> set[str]:
+    """The files of functions that `work` calls."""
+    files: set[str] = set()
+
+    def noted(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call" and not frame.f_code.co_filename.startswith("<"):
+            files.add(frame.f_code.co_filename)
+
+    _profiled(noted, work)
+    return files
+
+
 def calls_of(work: Callable[[], object], *, in_c: bool = True) -> int:
     """How many functions `work` calls, those of Python and, if wanted, those in C."""
     count = 0
@@ -21,10 +33,16 @@ def calls_of(work: Callable[[], object], *, in_c: bool = True) -> int:
         elif event == "c_call":
             count += in_c
 
+    _profiled(counted, work)
+    return count
+
+
+def _profiled(
+    profile: Callable[[FrameType, str, object], None], work: Callable[[], object]
+) -> None:
     before = sys.getprofile()
-    sys.setprofile(counted)
+    sys.setprofile(profile)
     try:
         work()
     finally:
         sys.setprofile(before)
-    return count
