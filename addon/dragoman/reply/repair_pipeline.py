@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from ..notes import Evidence
 from ..repair.stage import RepairStage, Steps, at_once
 from ..wire.body_form import BodyForm
-from ..wire.chat_end import EARLY, TAIL, has_chunk, has_ended, is_done, is_half, turn_ended
+from ..wire.chat_end import CHUNK, EARLY, TAIL, has_ended, is_done, is_half, turn_ended
 from ..wire.reply_bounds import STEP
 from ..wire.sse import BLANK_LINE_ENDS, DONE, HEARTBEAT, LARGE, Frame, FrameSplitter, joined
 from .facts import TurnReader
@@ -219,7 +219,7 @@ class RepairPipeline:
         return None
 
     def _look_for_chunk(self, frames: bytes) -> None:
-        self._has_chunk = has_chunk(frames)
+        self._has_chunk = CHUNK in frames
         self._has_other = self._has_other or b"data" in frames
 
     # The end

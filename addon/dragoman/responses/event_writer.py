@@ -44,6 +44,9 @@ class Writer:
 
     seals = True
     """Whether reasoning is also sent in a form that comes back with the next request."""
+    own_ids = ""
+    """What the ids of items and calls have after that of the response: where its host makes some,
+    none is one of them."""
 
     def __init__(
         self,
@@ -61,7 +64,7 @@ class Writer:
         self._response = response
         self._output: list[Json] = response["output"]
         self._output += prior
-        self._id = response["id"].removeprefix("resp_")
+        self._id = response["id"].removeprefix("resp_") + self.own_ids
         self.started = self.ended = False
         """Whether the first event has been written, and the terminal one."""
         self.events = NumberedEvents()

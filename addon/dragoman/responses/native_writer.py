@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 
 from ..wire.json_codec import Json, dumps, objects, string
-from .call_ids import ResponseCallIds
 from .dialects import OPENAI
 from .event_writer import ItemStatus, Writer
 from .heartbeats import without_news
@@ -26,12 +25,11 @@ class NativeWriter(Writer):
     """Continues `response`; `number` is that of its next event."""
 
     seals = False  # the host takes only its own form of sealed reasoning
+    own_ids = "_repaired"
 
     def __init__(self, response: Json, number: int, now: int, called: Container[str]) -> None:
         """`called` has the call ids of the conversation before."""
         super().__init__({**response, "output": []}, OPENAI, clock=lambda: now, called=called)
-        self._id += "_repaired"  # so that no id of ours is one of the host's
-        self._call_ids = ResponseCallIds(self._id, called=called)
         self.events.number = number
         self.started = True
         self._opening_size = len(dumps(response))

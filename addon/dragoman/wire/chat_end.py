@@ -18,6 +18,8 @@ TAIL = 8192
 # Some clients see no code, and ask again after words such as "connection error", "ended without".
 EARLY = "The upstream's stream ended without a finish reason."
 # JSON escapes the quotes of text; ``[DONE]`` may be in any.
+CHUNK = b'"choices"'
+"""What every chunk has."""
 _TURN_ENDED = re.compile(rb'"finish_reason"\s*:\s*"\w')
 _DONE = re.compile(rb"(?:\A|[\r\n])data:[ \t]*\[DONE\][ \t]*(?:[\r\n]|\Z)")
 
@@ -27,11 +29,6 @@ _DONE = re.compile(rb"(?:\A|[\r\n])data:[ \t]*\[DONE\][ \t]*(?:[\r\n]|\Z)")
 def broken_off(error: str) -> str:
     """The message for people; `error` is mitmproxy's."""
     return f"The upstream broke off: {error} (connection error)"
-
-
-def has_chunk(frames: bytes) -> bool:
-    """Whether there may be a chunk of a chat completion."""
-    return b'"choices"' in frames
 
 
 def turn_ended(sent: bytes) -> bool:
