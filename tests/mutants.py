@@ -170,6 +170,8 @@ def main() -> None:
     survivors = []
     with tempfile.TemporaryDirectory() as folder:
         tests = Tests(Path(folder))
+        if not tests.pass_for(chosen[0].path):
+            sys.exit("The tests fail as the code is: mend them first.")
         for number, mutant in enumerate(sorted(chosen, key=str), 1):
             began = time.monotonic()
             noticed = tests.notice(mutant)
