@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
@@ -96,6 +97,31 @@ TABLE: dict[str, tuple[str, str | None]] = {
 def test_what_a_text_says_however_it_is_cut(text: str, wanted: str | None) -> None:
     wanted = text if wanted == "=" else wanted or text.replace(CALL, MEANT)
     assert read_at_any_cut(text, HARMONY) == wanted
+
+
+CHANNELS = ("<|channel|>commentary", "<|channel|>analysis", "<|channel|> final")
+TYPES = ("", " <|constrain|>json", "<|constrain|> json", " json", " code")
+HEADERS = [
+    header
+    for channel, type_, between in itertools.product(CHANNELS, TYPES, (" ", "\n"))
+    for header in (
+        f"{channel}{between}to=functions.bash{type_}",
+        f"<|start|>assistant{channel}{between}to=functions.bash{type_}",
+        f"<|start|>assistant{between}to=functions.bash{channel}{type_}",
+        f"<|start|>{between}assistant{between}to=functions.bash{type_}{channel}",
+    )
+]
+
+
+@pytest.mark.parametrize(
+    ("recipient", "end"), [("to=functions.bash", "<|message|>"), ("to=bash", " ")]
+)
+def test_a_header_has_its_parts_in_any_order_and_comes_in_any_pieces(
+    recipient: str, end: str
+) -> None:
+    for header in HEADERS:
+        text = f"{header.replace('to=functions.bash', recipient)}{end}{LS}<|call|>Done."
+        assert read_at_any_cut(text, HARMONY) == f"{MEANT}Done.", header
 
 
 def test_a_turn_ends_as_the_host_says_though_a_header_is_repeated() -> None:
