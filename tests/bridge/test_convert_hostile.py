@@ -88,7 +88,7 @@ REQUESTS["chat"] = {
     ],
     "tools": [
         {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}},
-        {"type": "custom", "custom": {"name": "c", "format": {"grammar": {"definition": "x"}}}},
+        {"type": "function", "function": {"name": "c", "parameters": {}}},
     ],
     "tool_choice": {"type": "function", "function": {"name": "f"}},
 }
