@@ -1,4 +1,4 @@
-"""A call between tags, which is held until it is whole, through a real mitmdump."""
+"""A call that is held until it is whole, through a real mitmdump."""
 
 from __future__ import annotations
 
@@ -15,16 +15,20 @@ from tests.repair.formats.test_tagged_call import REQUEST, WRITERS, text_of
 from tests.repair.streams import chunk, read, sse
 
 COMMENT = b": waiting for the upstream\n\n"
+K2 = "<|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>"
 
 
-@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("name", ["kimi_k2", *WRITERS])
 def test_a_long_value_is_held_with_heartbeats_and_leaves_whole(
     name: str, plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]
 ) -> None:
     mode = f"reverse:{plain_upstream.url}"
     proxy = mitmdump("--mode", mode, "--set", "dragoman_heartbeat=0.15")
     arguments = {"path": "a.html", "content": "<p>a line of it</p>\n" * 25_000}
-    text = text_of(WRITERS[name]("write_file", arguments, "\n"))
+    if name == "kimi_k2":
+        text = f"{K2.replace('bash', 'write_file')}{json.dumps(arguments)}<|tool_call_end|>"
+    else:
+        text = text_of(WRITERS[name]("write_file", arguments, "\n"))
     pieces = [text[at : at + 10_000] for at in range(0, len(text), 10_000)]
     chunks = [chunk({"content": piece}) for piece in ("So. ", *pieces)]
     model = "claude" if name == "claude" else "m"  # nobody else writes Claude's
@@ -38,7 +42,6 @@ def test_a_long_value_is_held_with_heartbeats_and_leaves_whole(
     assert json.loads(call["arguments"]) == arguments
 
 
-K2 = "<|tool_call_begin|>functions.bash:0<|tool_call_argument_begin|>"
 HALF = ["So. ", K2, '{"command": "rm -rf /t', "mp/x", '/y"']
 
 
