@@ -23,12 +23,19 @@ from . import messages_streams, messaging, replying
 from .hosts import OPENAI
 from .native_grammar import check_native
 
-MODELS = {"rare: atem": "muse-spark", "rare: atem, a thought": "muse-spark"}
+MODELS = {
+    "rare: atem": "muse-spark",
+    "rare: atem, a thought": "muse-spark",
+    **{f"rare: {name}": "gemma-4-e4b" for name in test_rare_formats.GEMMA},
+}
 """Those that are not unknown: channels are taken out of the model's own format."""
 LEAKS = {
     f"{name}: {shape}": (module.REQUEST, text, wanted)
     for name, module in (("rare", test_rare_formats), ("unknown", test_unknown_shape))
     for shape, (text, wanted) in module.SHAPES.items()
+} | {
+    f"rare: {shape}": (test_rare_formats.REQUEST, text, wanted)
+    for shape, (text, wanted) in test_rare_formats.GEMMA.items()
 }
 
 

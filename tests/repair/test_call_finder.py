@@ -49,6 +49,8 @@ MODELS = {
     "iquest": "iquest-coder",
     "xai": "x-ai/grok-code-fast-1",
     "tool_request": "some-local-model",
+    "solar": "solar-open2-100b",
+    "plamo": "plamo-3-8b",
     "k2_horizon": "llm360/horizon",
     "content_invoke": "a-model",
     "function_call": "granite-20b",

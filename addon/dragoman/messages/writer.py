@@ -198,7 +198,7 @@ class MessagesWriter(NumberedWriter):
             block = {"type": api.CALL, "id": next(self._call_ids), "name": delta.name}
         writer.begin({**block, "name": delta.name})
         self._open, self._begun, self._blank = delta.part, None, ""
-        if delta.text and delta.text != api.given_in(block):
+        if delta.text and (delta.part.leaked or delta.text != api.given_in(block)):
             writer.arguments(delta.text)
 
     def _other(self, part: Part, raw: Json) -> None:

@@ -49,6 +49,12 @@ CALLS = {
     "</xai:function_call>",
     "atem": '<atem:function_calls>¦<atem:invoke name="bash">¦<atem:parameter name="command">¦'
     "ls¦</atem:parameter>¦</atem:invoke>¦</atem:function_calls>",
+    "solar": "<|tool_call:start|>¦bash<|tool_arg:start|>¦command<|tool_arg:value|>¦ls¦"
+    "<|tool_arg:end|>¦<|tool_call:end|>",
+    "plamo": "<|plamo:begin_tool_requests:plamo|>¦<|plamo:begin_tool_request:plamo|>"
+    "<|plamo:begin_tool_name:plamo|>bash<|plamo:end_tool_name:plamo|>¦"
+    f"<|plamo:begin_tool_arguments:plamo|>¦{LS}¦<|plamo:end_tool_arguments:plamo|>¦"
+    "<|plamo:end_tool_request:plamo|>¦<|plamo:end_tool_requests:plamo|>",
     "harmony": f"<|channel|>¦commentary to=functions.bash <|constrain|>json<|message|>¦{LS}¦"
     "<|call|>",
     "mistral": f'[TOOL_CALLS]¦[{{"name": "bash", "arguments": {LS}}}]',
@@ -76,7 +82,7 @@ CALLS = {
     "calling_tool": f"[Calling tool:¦ bash({LS}¦)]",
 }
 TAGGED = ("kimi_k3", "dsml", "qwen", "glm", "claude", "minimax_m2", "minimax_m3", "function")
-TAGGED += ("step", "atem", "hunyuan", "xai")
+TAGGED += ("step", "atem", "hunyuan", "xai", "solar")
 BRACKETED = ("gemma", "lfm2", "python")
 JSON = sorted(CALLS.keys() - {*TAGGED, *BRACKETED})
 PIECES = sorted({piece for call in CALLS.values() for piece in call.split("¦")})

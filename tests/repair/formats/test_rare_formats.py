@@ -57,6 +57,23 @@ GCML = (
     f"</{G}tool_calls>"
 )
 M3 = "]<]minimax[>["
+
+
+def plamo(word: str) -> str:
+    return f"<|plamo:{word}:plamo|>"
+
+
+def plamo_call(name: str, arguments: str, before: str = "") -> str:
+    named = f"{plamo('begin_tool_name')}{name}{plamo('end_tool_name')}"
+    given = f"{plamo('begin_tool_arguments')}{before}{arguments}{plamo('end_tool_arguments')}"
+    return f"{plamo('begin_tool_request')}{named}{given}{plamo('end_tool_request')}"
+
+
+PLAMO = plamo("begin_tool_requests"), plamo("end_tool_requests")
+SOLAR = (
+    "<|tool_call:start|>bash\n<|tool_arg:start|>command<|tool_arg:value|>ls<|tool_arg:end|>\n"
+    "<|tool_arg:start|>timeout<|tool_arg:value|>5<|tool_arg:end|>\n<|tool_call:end|>"
+)
 SHAPES = {
     # Between tags.
     "gigachat 3.5": (f"I look.{GCML}", "I look." + BOTH),
@@ -98,6 +115,23 @@ SHAPES = {
         f"{M3}<-A>3{M3}</-A>\n{M3}<-n>true{M3}</-n>\n{M3}</invoke>\n{M3}</tool_call>",
         '[grep {"pattern":"x","-A":3,"-n":true}]',
     ),
+    "solar open 2": (f"I look.{SOLAR}", "I look." + BOTH),
+    "solar open 2, several": (
+        f"{SOLAR}\n<|tool_call:start|>finish\n<|tool_call:end|>",
+        BOTH + "[finish {}]",
+    ),
+    "plamo": (
+        f"I look.{plamo_call('bash', LS, '<|plamo:msg|>').join(PLAMO)}<|plamo:tag|>",
+        "I look." + BASH,
+    ),
+    "plamo, several": (
+        (plamo_call("bash", LS) + plamo_call("finish", "{}")).join(PLAMO),
+        BASH + "[finish {}]",
+    ),
+    "llama, a sign after the name": (f"<function=bash={LS}</function>", BASH),
+    "llama, a comma after the name": (f"<function=bash,{LS}</function>", BASH),
+    "llama, brackets after the name": (f"<function=bash[]{LS}</function>", BASH),
+    "llama, a slash before the name": (f"<function/bash>{LS}</function>", BASH),
     "minimax:toolcall": (
         '<minimax:toolcall>\n<invoke name="bash">\n<parameter name="command">ls</parameter>\n'
         "</invoke>\n</minimax:toolcall>",
@@ -223,6 +257,7 @@ SHAPES = {
     "phi-4-mini": (f"functools[{OBJECT}]", BASH),
     "phi-4-mini, several": (f"functools[{OBJECT}, {OBJECT}]\n", BASH * 2),
     "glm-4": (f"bash\n{LS}", BASH),
+    "functionary": (f">>>bash\n{LS}", BASH),
     "glm-4 with its token": (f"\nbash\n{LS}\n<|observation|>", BASH),
     "a list": ('[bash(command="ls")]', BASH),
     "a list of several": (
@@ -380,6 +415,44 @@ TEXTS = {
     ),
 }
 
+TEXTS |= {
+    "tokens by their names": (
+        f"PLaMo writes {PLAMO[0]} and {plamo('begin_tool_name')}, Solar <|tool_call:start|>NAME,\n"
+        f"<|tool_arg:start|>KEY<|tool_arg:value|> and <|tool_call:end|>. In a fence:\n\n"
+        f"```\n{SOLAR}\n{plamo_call('bash', LS).join(PLAMO)}\n```\nand `{SOLAR}`."
+    ),
+    "a prompt of Python": f">>> bash\n{LS}",
+    "a prompt, and text": ">>>bash\nIt runs.",
+    "a prompt, and more": f">>>bash\n{LS}\nIt runs.",
+    "a type of JavaScript": "Array<function/bash> = [], x<function=bash,y",
+}
+GEMMA = {
+    "gemma, no tokens": ('call:bash{command:<|"|>ls<|"|>}', BASH),
+    "gemma, no tokens, quotation marks": ('call:bash{command: "ls", timeout: 5}', BOTH),
+    "gemma, no tokens after text": ('I look.\ncall:bash{command:<|"|>ls<|"|>}', "I look.\n" + BASH),
+    "gemma, no tokens, several": (
+        'I look.\n\ncall:bash{command:<|"|>ls<|"|>}\ncall:finish{}<tool_call|>',
+        "I look.\n\n" + BASH + "[finish {}]",
+    ),
+}
+"""Of Gemma alone."""
+OF_GEMMA = AUTO.looked_for("gemma-4-e4b")
+GEMMA_TEXTS = [
+    'call:bash{command:<|"|>ls<|"|>}\nlists files.',
+    'call:rm{command:<|"|>ls<|"|>}',
+    "call:bash{timeout:5}",
+    "call:bash{command}",
+    "call:bash{",
+    'call:bash{command:<|"|>ls -la',
+    'It writes\ncall:bash{command: "ls"}',
+    'It is\ncall:bash{command:<|"|>ls<|"|>} there',
+    '```\ncall:bash{command:<|"|>ls<|"|>}\n```',
+    '> call:bash{command:<|"|>ls<|"|>}',
+    '`call:bash{command:<|"|>ls<|"|>}`',
+    "call: me\ncall:bash",
+    "It is\ncall:bash{\n  return 1\n}",
+]
+
 AFTER_A_CALL = {
     "\nDone.": "\nDone.",
     "\n</tool_call>\n</tool_calls>\nDone.": "\nDone.",
@@ -399,6 +472,19 @@ def meant(events: list[ScanEvent]) -> str:
 def test_a_call_is_read_however_it_is_cut(text: str, wanted: str) -> None:
     for pieces in ([text], *cuts_of(text)):
         assert meant(events_of(pieces, ACTIVE, REQUEST)) == wanted, pieces
+
+
+@pytest.mark.parametrize(("text", "wanted"), GEMMA.values(), ids=list(GEMMA))
+def test_a_call_of_gemma_without_its_tokens_is_read_of_gemma_alone(text: str, wanted: str) -> None:
+    for pieces in ([text], *cuts_of(text)):
+        assert meant(events_of(pieces, OF_GEMMA, REQUEST)) == wanted, pieces
+        assert gist(events_of(pieces, ACTIVE, REQUEST)) == text
+
+
+@pytest.mark.parametrize("text", GEMMA_TEXTS)
+def test_what_is_nearly_a_call_of_gemma_is_text(text: str) -> None:
+    for pieces in ([text], *cuts_of(text)):
+        assert gist(events_of(pieces, OF_GEMMA, REQUEST)) == text
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=list(TEXTS))

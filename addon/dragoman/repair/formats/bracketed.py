@@ -7,11 +7,13 @@
     [NAME(key="text", other=20)]    ```tool_code NAME(key="text")```
     ```tool_code print(default_api.NAME(key="text"))```
     <start_function_call>call:NAME{key:<escape>text<escape>}<end_function_call>
+    call:NAME{key:<|"|>text<|"|>}
 
 They are Gemma's, LFM2's, and MiniMax's behind proxies.  Gemma also writes round brackets, other
 quotation marks, JSON, and the token that begins a call in two ways.  Llama 4 writes LFM2's list
 between other tokens, or between none, and Gemma a fence, each as the end of a text; a call of
-Python's between tags of other formats is anybody's.  The last is FunctionGemma's.
+Python's between tags of other formats is anybody's.  The last two are FunctionGemma's, and Gemma's
+whose tokens are lost, in lines at the end of a text.
 """
 
 from __future__ import annotations
@@ -168,6 +170,41 @@ def _tool_code(parser: type[BracketedParser], *before: Part) -> LeakFormat:
 PYTHON_ALONE = _PythonAlone("python", (), marker_set((_FENCE,)), _ALONE)
 PRINTED_CODE = _tool_code(_PRINTED, ("print(",))
 TOOL_CODE = _tool_code(_ALONE, Run(r"(?!print\()", ""))
+_BARE = (("call:",), r"[\w.:/@-]{1,128}+", r"\s{0,9}+", r"\{")
+_AFTER_TEXT = ("\n", "<channel|>")
+_BEFORE_STRING = (r"\s{0,9}+", r"[\w.-]{1,64}+", r"\s{0,9}+", ":", r"\s{0,9}+", ('<|"|>',))
+"""What nobody writes by chance: after other text only this is a call's."""
+_BARE_AT_START = re.compile(rf"\s*+(?={spelled(*_BARE)})")
+_BARE_SO_FAR = re.compile(rf"\s*+{so_far(*_BARE)}")
+
+
+class _GemmaAlone(_ToolCode):
+    """Looks for line ends, and is asked where a text begins."""
+
+    def may_be_header(self, text: str, tools: DeclaredTools) -> bool:  # noqa: ARG002
+        return bool(text.strip()) and _BARE_SO_FAR.fullmatch(text) is not None
+
+    def at_start(self, text: str, tools: DeclaredTools) -> MarkerMatch | None:  # noqa: ARG002
+        found = _BARE_AT_START.match(text)
+        return self.meaning(found) if found else None
+
+
+_GEMMA_HEAD = (_ANY, ("call:",), _NAME, r"\s{0,9}+", r"(?=\{)")
+GEMMA_ALONE = _GemmaAlone(
+    "gemma",
+    _AFTER_TEXT,
+    MarkerPattern(
+        rf"{spelled(_AFTER_TEXT)}(?={spelled(*_BARE, *_BEFORE_STRING)})",
+        so_far(_AFTER_TEXT, *_BARE, *_BEFORE_STRING, empty=False, whole=False),
+        first="\n",
+    ),
+    _parser(
+        (_GEMMA_HEAD, _GEMMA_HEAD),
+        ("<tool_call|>", "<turn|>"),
+        marker_set(("<tool_call|>", "<turn|>")),
+        alone=True,
+    ),
+)
 _TOOL = (("tool", "name"), _ANY, ("=>",), _ANY, "[\"']", _NAME, "[\"']", r"\s*+,?\s*+")
 _ARGUMENTS = (("arguments", "args", "parameters"), _ANY, ("=>",), _ANY, r"(?=\{)")
 MINIMAX_ARROWS = _bracketed(

@@ -7,7 +7,8 @@
 
 GLM-5.3 also writes ``<tool_call>NAME>{…}</tool_call>``, and GLM-5.2 ``<tool_call>NAME</arg_value>``
 for a call without arguments; under load it loses any one of these tags, or doubles one of a key.
-GLM-4 writes a name, a line end and a JSON object, and nothing else (`GLM_4`).
+GLM-4 writes a name, a line end and a JSON object, and nothing else (`GLM_4`), Functionary ``>>>``
+before them.
 Hunyuan writes ``<tool_calls>`` around calls and ``<tool_sep>`` after a name; all its tags may end
 with a suffix, as in ``<tool_call:opensource>``.  IQuest has ``<iquest_tool_call>`` around a call.
 """
@@ -141,17 +142,20 @@ class _NamedAlone(LeakFormat):
 
     def may_be_header(self, text: str, tools: DeclaredTools) -> bool:
         word = text.strip()
-        return bool(word) and len(text.lstrip()) <= HEADER_LIMIT and tools.may_begin(word)
+        begins = _PROMPT.startswith(word) or tools.may_begin(word.removeprefix(_PROMPT))
+        return bool(word) and len(text.lstrip()) <= HEADER_LIMIT and begins
 
     def at_start(self, text: str, tools: DeclaredTools) -> MarkerMatch | None:
         found = _NAMED.match(text, len(text) - len(text.lstrip()))
         if found is None or found["name"] not in tools:
             return None
-        begin, end = found.start("name"), found.end()
+        begin, end = len(text) - len(text.lstrip()), found.end()
         return MarkerMatch(self, "name", begin, end, True, tool=found["name"], alone=True)
 
 
-_NAMED = re.compile(rf"(?P<name>{WORD}+)[ \t]{{0,9}}+\r?\n\s{{0,9}}+(?=\{{)")
+_PROMPT = ">>>"
+"""What Functionary has before the name."""
+_NAMED = re.compile(rf"(?:{_PROMPT})?+(?P<name>{WORD}+)[ \t]{{0,9}}+\r?\n\s{{0,9}}+(?=\{{)")
 GLM_4 = _NamedAlone("glm", (), marker_set(("<|observation|>",)), _NamedParser)
 
 

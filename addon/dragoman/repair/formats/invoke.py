@@ -144,7 +144,7 @@ ATEM = TaggedFormat(
 )
 
 _PREFIX = "antml:"
-_WORDS = ("call", "count", "court")
+_WORDS = ("call", "count", "course", "court")
 _LINE = (_WORDS, r"[ \t]{0,4}+", r"\n{1,4}+")
 _LONE = re.compile(r"\s{0,32}+" + spelled(*_LINE))
 _LONE_SO_FAR = re.compile(r"\s{0,32}+" + so_far(*_LINE))

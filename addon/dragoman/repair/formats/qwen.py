@@ -8,10 +8,10 @@ value
 </function>
 </tool_call>
 
-They also write all arguments as one JSON object after ``<function=NAME>``, which may lack its end,
-or an argument's tag as ``<parameter name="KEY">``.  Doubao Seed writes ``<seed:tool_call>`` around
-the same.  Qwen 3.8 sometimes writes the tool's name in the tag of a parameter, or after ``<name>``
-in a section.
+They also write all arguments as one JSON object after ``<function=NAME>``, which may lack its end
+(or end with ``=``, a comma or ``[]``, as Llama writes it), or an argument's tag as ``<parameter
+name="KEY">``.  Doubao Seed writes ``<seed:tool_call>`` around the same.  Qwen 3.8 sometimes writes
+the tool's name in the tag of a parameter, or after ``<name>`` in a section.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CALLS = {"function>": TagKind.CALL, **_SECTIONS}
 _OPENERS = tuple(f"<{word}" for word in _SECTIONS)
 _FOLLOWS = ("<parameter", *(f"</{word}" for word in _CALLS))
 _BEFORE_NAME = r"\s*+(?:=\s*+)?+[\"']?"
-_AFTER_NAME = (">", "</parameter>", "</name>", "")
+_AFTER_NAME = (">", "</parameter>", "</name>", "=", ",", "[]", "")
 _HEADER = HeaderPattern.of(
     (
         _BEFORE_NAME,
@@ -65,7 +65,7 @@ TABLE = TagTable(
     may_lack_end=True,
     closer="</parameter>",
 )
-_CALL = (("<function", "<parameter"), r"\s{0,4}", ("=",))
+_CALL = (("<function", "<parameter"), r"\s{0,4}", ("=", "/"))
 _IN_TEXT = TagPattern(
     Spelling((_OPENERS, r"\s{0,64}+", *_CALL)),
     Spelling((_OPENERS, r"\s{0,64}+", ("<name>",))),

@@ -24,6 +24,7 @@ from .minimax_m3 import MINIMAX_M3
 from .mistral import MISTRAL
 from .protocol import LeakFormat, MarkerMatch
 from .qwen import QWEN
+from .token_tags import PLAMO, SOLAR
 from .unknown_shape import UNKNOWN_SHAPE
 
 _UNKNOWN = frozenset({"a model of no known family"})
@@ -54,6 +55,8 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     STEP: frozenset({"open"}),
     XAI: frozenset({"xai"}),
     GIGACHAT_TAGS: frozenset({"open"}),
+    SOLAR: frozenset({"open"}),
+    PLAMO: frozenset({"open"}),
     HARMONY: frozenset({"gpt-oss"}),
     HARMONY_STRIPPED: frozenset({"gpt-oss"}),
     MISTRAL: frozenset({"mistral"}),
@@ -68,6 +71,7 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     GEMMA: frozenset({"gemma"}),
     enclosed_json.GEMMA_JSON: frozenset({"gemma"}),
     bracketed.FUNCTION_GEMMA: frozenset({"gemma"}),
+    bracketed.GEMMA_ALONE: frozenset({"gemma"}),
     LFM2: frozenset({"lfm"}),
     bracketed.LLAMA_4: frozenset({"llama"}),
     enclosed_json.LFM2_JSON: frozenset({"lfm"}),
@@ -111,7 +115,14 @@ FORMATS: tuple[LeakFormat, ...] = tuple(REGISTRY)
 NAMES = tuple(dict.fromkeys(each.name for each in FORMATS))
 _ALWAYS = frozenset({"kimi"})
 """Families whose formats are looked for even with a vendor's own model: routers rename it."""
-_BY_FAMILY = (HARMONY_STRIPPED, JSON_ALONE, bracketed.PYTHON_ALONE, GLM_4, CLAUDE)
+_BY_FAMILY = (
+    HARMONY_STRIPPED,
+    JSON_ALONE,
+    bracketed.PYTHON_ALONE,
+    bracketed.GEMMA_ALONE,
+    GLM_4,
+    CLAUDE,
+)
 """Formats that are looked for with the models of their families alone."""
 _FAMILIES = frozenset().union(*REGISTRY.values())
 
