@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from fixtures.server import Reply, Upstream
+from tests.live.chat import REQUEST as CHAT_REQUEST
 from tests.live.chat import Chat
 from tests.live.clients import Clients
 from tests.live.mitmdump import Mitmdump
@@ -75,3 +76,26 @@ def test_a_break_within_a_call_leaves_no_text_of_it_to_be_joined(
     out = read(reply.body)
     assert (out.content, out.calls, out.finish) == ("So. ", [], [])
     assert b"rm -rf" not in reply.body
+
+
+@pytest.mark.parametrize("fault", ["reset", "eof"])
+def test_a_client_that_sends_on_what_it_had_asks_again_without_a_half_call(
+    fault: str, plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]
+) -> None:
+    """As qwen-code and kimi-cli ask again after a break: with what has come as a message."""
+    chat = Chat(plain_upstream, mitmdump("--mode", f"reverse:{plain_upstream.url}"))
+    texts = [chunk({"content": piece}, model="kimi-k2.5") for piece in HALF]
+    said = sse(texts, done=False)
+    had = read(chat.ask(said, f";abort={len(said)};fault={fault}").body)
+    messages = [
+        *({"role": "user", "content": "Do it."}, {"role": "assistant", "content": had.content}),
+        {"role": "user", "content": "Please continue."},
+    ]
+    whole = [*HALF[1:-1], 'y"}', "<|tool_call_end|>"]
+    rest = sse([*(chunk({"content": piece}, model="kimi-k2.5") for piece in whole)])
+    plain_upstream.replies["again"] = Reply(rest)
+    out = read(chat.ask("again", request={**CHAT_REQUEST, "messages": messages}).body)
+    *_, sent = plain_upstream.requests_of("again")
+    assert sent.json["messages"] == messages
+    assert "<|" not in had.content and b"rm -rf" not in sent.body
+    assert [call["arguments"] for call in out.calls] == ['{"command": "rm -rf /tmp/xy"}']

@@ -25,7 +25,7 @@ from .events import Call, Drop, Dropped, LeftAsText, Refusal, Text
 from .formats.marker_set import HEADER_LIMIT
 from .formats.protocol import LeakFormat, MarkerMatch
 from .formats.registry import lone_at_end
-from .markdown import AFTER_LIMIT, Quotation
+from .quotation import AFTER_LIMIT, Quotation
 from .scan_state import ScanState
 from .unknown_call_finder import Answer, UnknownCallFinder
 

@@ -40,7 +40,8 @@ from .events import (
     Whole,
 )
 from .formats.protocol import LeakFormat, LeakParser, MarkerMatch
-from .markdown import AFTER_LIMIT, MarkdownCode, Quotation
+from .markdown import MarkdownCode
+from .quotation import AFTER_LIMIT, Quotation
 from .scan_state import ScanState
 
 CANDIDATE_LIMIT = 64 * 1024
