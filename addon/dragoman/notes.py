@@ -126,7 +126,8 @@ class ReplyFacts:
     input_tokens: int | None = None
     output_tokens: int | None = None
     first_token: int | None = None
-    """Bytes up to the end of the first event with a token."""
+    """Bytes up to the end of the first event with a token; of what the client receives it is only
+    known by its bytes."""
     error_code: str = ""
     """Its code or type, if it is an error."""
     error_message: str = ""
@@ -146,8 +147,7 @@ class ReplyFacts:
 
 @dataclass(frozen=True, slots=True)
 class TurnFacts:
-    """Both sides of a reply, the same object if they are the same bytes: the upstream's has the
-    figures, the client's what the turn came to."""
+    """Both sides of a reply: the upstream's has the figures, the client's what the turn came to."""
 
     upstream: ReplyFacts = ReplyFacts()
     client: ReplyFacts = ReplyFacts()

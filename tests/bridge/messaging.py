@@ -15,7 +15,7 @@ from dragoman.messages.errors import MessagesErrors
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.repair_options import RepairOptions
-from dragoman.repair.stage import at_once
+from dragoman.reply.stage import at_once
 from dragoman.reply.turn_context import Tool, TurnContext
 from dragoman.wire.sse import Frame, joined
 

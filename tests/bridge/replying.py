@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from dragoman.bridge.reader_writer_pairs import turn_reader
 from dragoman.bridge.reply.bridge_pipeline import BridgePipeline
 from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.bridge.reply.turn_writer import TurnWriter
@@ -16,7 +15,7 @@ from dragoman.bridge.responses_reply import responses_reply
 from dragoman.chat.reader import ChatReader
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
-from dragoman.repair.stage import at_once
+from dragoman.reply.stage import at_once
 from dragoman.reply.turn_context import Tool, TurnContext
 from dragoman.reply.unrepaired import Unrepaired
 from dragoman.responses.dialects import OPENAI, Dialect
@@ -143,9 +142,8 @@ _READERS: WeakKeyDictionary[ReplyConverter, ChatReader] = WeakKeyDictionary()
 
 def feed(reply: ReplyConverter, frame: Frame) -> list[Frame]:
     """One frame of the upstream's; returns its events."""
-    facts = turn_reader()
     reader = _READERS.setdefault(reply, ChatReader(reply.names))
-    Unrepaired(reader, TurnWriter(reply, reader, facts), facts).feed(frame)
+    Unrepaired(reader, TurnWriter(reply, reader), None).feed(frame)
     return reply.drain()
 
 

@@ -12,8 +12,8 @@ from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.repair_options import RepairOptions
-from dragoman.repair.stage import at_once
 from dragoman.reply.repair_pipeline import RepairPipeline
+from dragoman.reply.stage import at_once
 from dragoman.responses.dialects import OPENAI
 from dragoman.wire.chat_end import EARLY
 from dragoman.wire.reply_bounds import MAX_REMEMBERED

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from dragoman.bridge.messages_reply import SIGNATURE
 from dragoman.bridge.reply.bridge_pipeline import BridgePipeline
 from dragoman.notes import Evidence
-from dragoman.repair.stage import at_once
 from dragoman.reply.repair_pipeline import RepairPipeline
+from dragoman.reply.stage import at_once
 from dragoman.wire.json_codec import loads
 from fixtures.regenerate import chat_fixtures, request
 from tests.repair.streams import read as read_chat

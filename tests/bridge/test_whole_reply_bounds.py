@@ -12,7 +12,7 @@ from dragoman.bridge.reader_writer_pairs import read_reply, repair_whole, tools_
 from dragoman.bridge.reply.bridge_pipeline import answer
 from dragoman.notes import Evidence
 from dragoman.repair.repair_options import RepairOptions
-from dragoman.repair.stage import at_once
+from dragoman.reply.stage import at_once
 from dragoman.wire import sse
 from dragoman.wire.reply_bounds import MAX_PARTS, MAX_VALUES, TooMany, bounded
 from dragoman.wire.sse import Document, Frame

@@ -20,7 +20,7 @@ from dragoman.inspect.outcome import outcome_of
 from dragoman.notes import Evidence, TurnFacts
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.repair_options import RepairOptions
-from dragoman.repair.stage import at_once
+from dragoman.reply.stage import at_once
 from dragoman.reply.turn_context import TurnContext
 from dragoman.responses.dialects import OPENAI, Dialect
 from dragoman.stored.endpoint_bodies import input_items

@@ -327,6 +327,15 @@ def test_an_error_passes_after_what_was_held() -> None:
         assert texts in ([], [""], ["So"], ["So. "], ["So. <"])
 
 
+def test_an_error_does_not_wait_for_the_first_word_of_a_block() -> None:
+    stage = stage_for(tools_of(REQUEST, "messages"), RepairOptions(), Evidence(), 7)
+    pipeline = RepairPipeline(stage, Evidence(), breaks=False)
+    given = events([("text", ["So."])])[:2]
+    out = pipeline.feed(b"".join(map(event, given))) + pipeline.break_off("gone")
+    types = [json.loads(frame.data or b"")["type"] for frame in split(out)]
+    assert types == ["message_start", "content_block_start", "error"]
+
+
 @pytest.mark.parametrize(
     ("stop", "finish", "wanted"),
     [

@@ -55,15 +55,15 @@ WAYS: dict[str, tuple[Api, str]] = {
 }
 """The API of the host, and that of the client if it is another."""
 ALLOWED = {
-    "text of a clean reply": (17, 34, 32, 36, 41),
-    "more text": (18, 59, 48, 31, 36),
-    "a marker that begins a section": (61, 86, 82, 58, 58),
-    "a marker that begins a call": (66, 93, 89, 63, 63),
-    "a header that starts a call": (72, 150, 134, 69, 69),
-    "more arguments": (23, 48, 42, 21, 21),
-    "the end of the first call": (357, 674, 389, 296, 303),
-    "the end of a call": (285, 558, 335, 285, 274),
-    "more of a call that is held": (22, 47, 41, 20, 20),
+    "text of a clean reply": (16, 33, 30, 33, 38),
+    "more text": (16, 42, 40, 28, 33),
+    "a marker that begins a section": (57, 75, 72, 57, 57),
+    "a marker that begins a call": (62, 82, 79, 62, 62),
+    "a header that starts a call": (68, 139, 124, 68, 68),
+    "more arguments": (19, 37, 32, 19, 19),
+    "the end of the first call": (234, 419, 345, 295, 302),
+    "the end of a call": (218, 290, 251, 284, 273),
+    "more of a call that is held": (18, 36, 31, 18, 18),
 }
 """Those of each way; with the facts that `reply.facts` notes."""
 FILES = (16, 19, 19, 17, 17)

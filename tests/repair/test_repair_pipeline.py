@@ -12,8 +12,8 @@ from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import ScanEvent
 from dragoman.repair.repair_options import RepairOptions
 from dragoman.repair.scanner import Scanner
-from dragoman.repair.stage import at_once
 from dragoman.reply.repair_pipeline import RepairPipeline
+from dragoman.reply.stage import at_once
 from dragoman.wire.sse import LARGE, Frame, split
 from fixtures.regenerate import NOW, chat_fixtures, expected, request
 from tests.repair.streams import chunk, repair_whole, sse

@@ -15,8 +15,8 @@ from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.repair_options import RepairOptions
-from dragoman.repair.stage import Steps
 from dragoman.reply.repair_pipeline import RepairPipeline
+from dragoman.reply.stage import Steps
 from dragoman.wire.reply_bounds import STEP
 from tests.bridge.replying import new_reply
 from tests.counting import calls_of

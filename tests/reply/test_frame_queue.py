@@ -11,8 +11,8 @@ from dragoman.chat.repair import ChatRepair
 from dragoman.notes import MAX_KINDS, Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.repair_options import RepairOptions
-from dragoman.repair.stage import at_once
 from dragoman.reply import frame_queue as queue
+from dragoman.reply.stage import at_once
 from dragoman.wire.reply_bounds import MAX_HELD_BYTES, STEP
 from dragoman.wire.sse import Frame, split
 from tests.counting import calls_of

@@ -13,11 +13,11 @@ from dragoman.bridge.responses_tools import ResponsesTools
 from dragoman.notes import Evidence
 from dragoman.repair.repair_options import RepairOptions
 from dragoman.repair.scanner import Scanner
-from dragoman.repair.stage import at_once
 from dragoman.reply.channel import Channel
 from dragoman.reply.choice import Choice
 from dragoman.reply.frame_queue import QueuedRepair
 from dragoman.reply.repair_pipeline import RepairPipeline
+from dragoman.reply.stage import at_once
 from dragoman.responses.host_reader import HostReader
 from dragoman.responses.native_writer import NativeWriter
 from dragoman.responses.repair import ResponsesRepair

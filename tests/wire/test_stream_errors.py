@@ -12,7 +12,7 @@ from dragoman.inspect.parse.reply import parse_reply
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.repair_options import RepairOptions
-from dragoman.repair.stage import at_once
+from dragoman.reply.stage import at_once
 from dragoman.responses.dialects import CODEX, OPENAI
 from dragoman.wire.chat_end import has_ended
 from dragoman.wire.errors import stream_error

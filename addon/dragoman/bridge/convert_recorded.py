@@ -8,7 +8,7 @@ from typing import Any
 from ..messages.errors import MessagesErrors
 from ..notes import Evidence
 from ..repair.repair_options import RepairOptions
-from ..repair.stage import at_once
+from ..reply.stage import at_once
 from ..reply.turn_context import Tool, TurnContext
 from ..responses.dialects import OPENAI
 from ..responses.response_object import snapshot

@@ -17,10 +17,10 @@ from ..messages.tools import MessagesTools
 from ..notes import Evidence
 from ..repair.declared_tools import DeclaredTools
 from ..repair.repair_options import RepairOptions
-from ..repair.stage import RepairStage, Steps, at_once
 from ..reply.facts import ReplyReader, TurnReader, read_body
 from ..reply.frame_queue import QueuedRepair
 from ..reply.repair_pipeline import RepairPipeline
+from ..reply.stage import RepairStage, Steps, at_once
 from ..reply.unrepaired import Unrepaired
 from ..reply.words import Reader
 from ..responses import names as responses
@@ -109,11 +109,11 @@ def bridge_stage(
 ) -> RepairStage:
     """The reader of the upstream's API, repair if there is any, and the writer of the client's.
     Without `repair` the `reader` reads the reply; without both it is Chat Completions."""
-    facts.begin_words()
     if repair is None:
         reader = reader or ChatReader(reply.names)
-        return Unrepaired(reader, TurnWriter(reply, reader, facts), facts)
-    repair.write_by(TurnWriter(reply, repair.reader, facts), facts, reply.budget)
+        return Unrepaired(reader, TurnWriter(reply, reader), facts)
+    repair.facts = facts
+    repair.write_by(TurnWriter(reply, repair.reader), reply.budget)
     return repair
 
 

@@ -10,9 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from ..wire.chat_calls import CallDelta
 from ..wire.json_codec import Json, array, objects, string
-from ..wire.sse import Only
 from .texts import CONTENT, FIELDS_OF, REASONING, reasoning
 
 DeltaPart = tuple[Literal["text", "reasoning", "refusal"], str]
@@ -83,8 +81,6 @@ def choice_index(value: Json, position: int) -> int:
 
 _BESIDE = ("finish_reason", "logprobs", "usage", "message", "error", *SOURCES)
 """What a choice may hold beside its delta, and is read."""
-NOT_ONLY = ("error", *SOURCES)
-"""What a chunk may hold beside its choices and a usage."""
 
 
 class LoneText(NamedTuple):
@@ -93,9 +89,6 @@ class LoneText(NamedTuple):
     fields: tuple[str, ...]
     """The fields of its delta that are the text; none if the arguments of its one call are."""
     text: str
-    only: Only | None
-    """All that it says, if nobody has to read it again: it is of the first choice, and says nothing
-    of the whole reply."""
 
 
 def lone_text(chunk: Any) -> LoneText | None:
@@ -111,35 +104,28 @@ def lone_text(chunk: Any) -> LoneText | None:
     fields = tuple([name for name, value in delta.items() if value and name != "role"])
     if fields == CONTENT:
         text = delta["content"]
-        only: Only = ("text", text)
     elif fields == ("tool_calls",):
-        called = _only_arguments(delta["tool_calls"])
-        if called is None:
-            return None
-        fields, text, only = (), called.arguments, called
+        fields, text = (), _only_arguments(delta["tool_calls"])
     elif fields and set(fields) <= set(REASONING):
         text = delta[fields[0]]
         if len(fields) > 1:
             fields = REASONING
             text = text if delta[fields[0]] == delta[fields[1]] else None
-        only = "reasoning", text
     else:
         return None
     if type(text) is not str:
         return None
-    says_more = choice.get("index") or any(map(chunk.get, NOT_ONLY))
-    return LoneText(fields, text, None if says_more else only)
+    return LoneText(fields, text)
 
 
-def _only_arguments(calls: Any) -> CallDelta | None:
-    """The one element of ``tool_calls``, if it has arguments and nothing else."""
+def _only_arguments(calls: Any) -> str | None:
+    """The arguments of the one element of ``tool_calls``, if it has nothing else."""
     if type(calls) is not list or len(calls) != 1 or type(calls[0]) is not dict:
         return None
     index, function = calls[0].get("index"), calls[0].get("function")
     if type(function) is not dict or calls[0].get("id") or function.get("name"):
         return None
-    text = string(function.get("arguments"))
-    return CallDelta(index, "", "", text) if text and type(index) is int else None
+    return string(function.get("arguments")) or None if type(index) is int else None
 
 
 def texts(delta: Json) -> list[DeltaPart]:

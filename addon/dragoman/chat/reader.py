@@ -67,10 +67,6 @@ class ChatReader:
         self.says_more = False
         """Whether they have a role, or what is said of the whole reply."""
         self._parts: dict[Place, Part] = {}
-        self._first = {
-            "text": self._text_part(0, CONTENT),
-            "reasoning": self._text_part(0, ADDED_REASONING),
-        }
         self._assemblers: dict[int, CallAssembler] = {}
         self._calls: dict[Call, tuple[Part, str, str]] = {}
         """The part of each call, with the id and the name that have been said."""
@@ -83,8 +79,6 @@ class ChatReader:
         self._call: Call | None = None
         self._found: list[Delta] | None = None
         """What the frame says that was read last, if that is known."""
-        self._begun = False
-        """Whether a chunk has been read."""
         self._misses = self._beside = 0
 
     @property
@@ -103,12 +97,7 @@ class ChatReader:
     # A frame that has one text
 
     def more(self, frame: Frame) -> More | None:
-        same, only = self.same, frame.only
-        if only is not None and self._begun:
-            self.same, self.counted, self.value = None, frame.counted, frame.counted
-            if not isinstance(only, CallDelta):
-                return self._first[only[0]], only[1]
-            return self._known(only)
+        same = self.same
         if same is not None and (text := same.text_in(frame.raw)):
             self._misses = 0
         elif not (text := self._learn(frame)):
@@ -126,28 +115,9 @@ class ChatReader:
                 return None
         return part, text
 
-    def _known(self, only: CallDelta) -> More | None:
-        """What a stage has read already of a frame with more of a call."""
-        part = call = None
-        if not (only.id or only.name) and only.index is not None:
-            part, call = self._call_at(0, only.index)
-        if part is not None and call is not None:
-            call.add(only.arguments)
-            if not call.forget() or part in self._whole:
-                return part, only.arguments
-            self._whole.add(part)
-            self._found = [Arguments(part, only.arguments), PartEnd(part)]
-            return None
-        self._found = []
-        self._is_known(0)
-        self._take_call(self._found, 0, only, None, whole=False)
-        return None
-
     def delta(self, part: Part, text: str) -> Text | Arguments:
         if part.kind != "call":
             return Text(part, text)
-        if self.value is None:
-            return Arguments(part, text)
         (element,) = self.value["choices"][0]["delta"]["tool_calls"]
         return Arguments(part, text, with_arguments(element, text))
 
@@ -157,7 +127,6 @@ class ChatReader:
         self.same = self._part = self._call = self.counted = None
         if not isinstance(chunk, dict):
             return ""
-        self._begun = True
         self.counted = chunk if chunk.get("usage") else None
         self.model = self.model or string(chunk.get("model"))
         self.id = self.id or string(chunk.get("id"))

@@ -6,9 +6,9 @@ from ..notes import Evidence
 from ..repair.call_rule import rules_for
 from ..repair.declared_tools import DeclaredTools
 from ..repair.repair_options import RepairOptions
-from ..repair.stage import Steps
 from ..reply.choice import Declared
 from ..reply.frame_queue import QueuedRepair
+from ..reply.stage import Steps
 from ..reply.words import Said, Slot
 from ..wire.json_codec import dumps
 from ..wire.sse import Document, Frame

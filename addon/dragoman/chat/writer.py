@@ -27,12 +27,11 @@ from ..reply.words import (
     Text,
     Unread,
 )
-from ..wire.chat_calls import CallDelta, read_delta
 from ..wire.chat_end import error_frame
-from ..wire.json_codec import Json, array
-from ..wire.sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, Only, encode_chunk
+from ..wire.json_codec import Json, array, string
+from ..wire.sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, encode_chunk
 from .call_ids import ReplyCallIds, more_arguments
-from .delta import NOT_ONLY, choice_index
+from .delta import choice_index
 from .reader import LEGACY, ChatReader
 from .same_frames import MAX_LIKE_IT
 from .texts import LISTS, rewritten, without_text, written
@@ -46,7 +45,7 @@ class _Choice:
         self.calls = calls
         self.latest: Json = {"object": "chat.completion.chunk", "choices": [{"index": index}]}
         """The latest chunk, if it is not too large."""
-        self.role_sent = self.finished = False
+        self.role_sent = False
         self.leaks = False
         """Whether a call has leaked into it."""
 
@@ -132,20 +131,13 @@ class ChatWriter:
         reader = self._reader
         if len(frame.raw) <= MAX_LIKE_IT:
             choice.latest = reader.value
-        only = not (part.choice or reader.says_more)
-        if only:
-            frame.counted = reader.counted
         if part.kind == "call":
-            if only:
-                frame.only = CallDelta(part.place, "", "", text)
             host = part.place or 0
             index = choice.calls.index_of(part, host)
             return [frame] if index == host else [self._more_of_call(frame, index, text)]
-        if only:
-            frame.only = "text" if part.kind == "text" else "reasoning", text
         if part.kind == "text" or not (choice.leaks and self._moves):
             return [frame]
-        return [self._in_place_of(frame, {"content": text}, text, ("text", text))]
+        return [self._in_place_of(frame, {"content": text}, text)]
 
     def replaced(self, frame: Frame, part: Part) -> list[Frame]:
         choice, value = self._choice(part.choice), self._reader.value
@@ -160,20 +152,17 @@ class ChatWriter:
 
     def _more_of_call(self, frame: Frame, index: int, text: str) -> Frame:
         delta: Json = {"tool_calls": [more_arguments(index, text)]}
-        return self._in_place_of(frame, delta, text, CallDelta(index, "", "", text))
+        return self._in_place_of(frame, delta, text)
 
-    def _in_place_of(self, frame: Frame, delta: Json, text: str, only: Only) -> Frame:
+    def _in_place_of(self, frame: Frame, delta: Json, text: str) -> Frame:
         """A frame with another delta, which has the same text."""
         same = self._reader.same
         if same is not None and same.replaced:
-            new = same.replacement(text)
-        else:
-            chunk = with_delta(self._reader.value, delta, counts=True)
-            new = encode_chunk(chunk, frame.other_lines)
-            if same is not None:
-                same.replace(new, text)
-        new.only = only if frame.only is not None else None
-        new.counted = frame.counted
+            return same.replacement(text)
+        chunk = with_delta(self._reader.value, delta, counts=True)
+        new = encode_chunk(chunk, frame.other_lines)
+        if same is not None:
+            same.replace(new, text)
         return new
 
     # Any other frame
@@ -201,7 +190,6 @@ class ChatWriter:
 
     def _replacing(self, frame: Frame, chunk: Json, shares: list[_Share]) -> list[Frame]:
         out, others = list[Frame](), frame.other_lines
-        whole_reply = any(map(chunk.get, NOT_ONLY))
         for share in shares:
             choice = share.choice
             for left in share.left:
@@ -209,12 +197,8 @@ class ChatWriter:
                 if "role" in share.delta and not choice.role_sent:
                     choice.role_sent = True
                     delta = {"role": share.delta["role"], **delta}
-                new = encode_chunk(with_delta(chunk, delta, None, share.at), others)
-                if "tool_calls" in delta and not (choice.finished or choice.index or whole_reply):
-                    new.only = read_delta(delta["tool_calls"][0])
-                out.append(new)
+                out.append(encode_chunk(with_delta(chunk, delta, None, share.at), others))
                 others = b""
-            choice.finished = choice.finished or bool(share.finish)
         if (rest := self._rest(chunk, shares)) is not None:
             out.append(encode_chunk(rest, others))
         return out
@@ -383,11 +367,13 @@ class ChatWriter:
 
 
 def add_call(calls: ReplyCallIds, elements: list[Any], delta: CallBegin | Arguments) -> None:
-    """Append the element for a delta of a call, if there is one."""
-    if delta.part.leaked:
-        elements.append(calls.leaked(delta))
-    elif (element := calls.native(delta)) is not None:
+    """Append the element for a delta of a call, if there is one.  The id of the delta is the one in
+    it then: that of the client's call."""
+    element = calls.leaked(delta) if delta.part.leaked else calls.native(delta)
+    if element is not None:
         elements.append(element)
+        if isinstance(delta, CallBegin):
+            delta.id = string(element.get("id"))
 
 
 def _delta(left: Text | Json, original: Json) -> Json:

@@ -114,7 +114,7 @@ def _why_failed(turn: TurnFacts, status: int, broken: str) -> str:
         return "cancelled"
     if upstream.early:
         return "ended early"
-    own_code = "" if client is upstream else client.error_code
+    own_code = "" if client.error_code == upstream.error_code else client.error_code
     if status >= 400:
         return own_code or f"HTTP {status}"
     failed = (finish for finish in client.finishes if FINISHES.get(finish, finish) == "failed")

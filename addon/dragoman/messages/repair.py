@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
+
 from ..notes import Evidence
 from ..repair.call_rule import rules_for
 from ..repair.repair_options import RepairOptions
-from ..repair.stage import Steps
 from ..reply.choice import Declared
 from ..reply.frame_queue import QueuedRepair
+from ..reply.stage import Steps
 from ..wire.context_overflow import reworded_frame, with_overflow_reworded
 from ..wire.json_codec import dumps
 from ..wire.sse import Document, Frame
@@ -40,10 +42,11 @@ class MessagesRepair(QueuedRepair):
         super().__init__(reader, writer, known, options.bridged, evidence)
 
     def feed(self, frame: Frame) -> list[Frame]:
-        reworded = reworded_frame(frame)
-        if reworded is not frame:
+        sent = super().feed(frame)
+        reworded = [reworded_frame(each) for each in sent]
+        if any(map(operator.is_not, reworded, sent)):
             self._evidence.note(*OVERFLOW_REWORDED)
-        return super().feed(reworded)
+        return reworded
 
     def document(self, body: bytes) -> Steps[bytes]:
         """It is read as the events by which it would have been streamed."""

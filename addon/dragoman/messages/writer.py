@@ -92,8 +92,10 @@ class MessagesWriter(NumberedWriter):
 
     def _is_wordless(self, said: Said) -> bool:
         """Whether a frame waits for the first word of a block."""
-        if len(self._held) >= MAX_WORDLESS or said.raw is None:
-            return bool(self._held) and len(self._held) < MAX_WORDLESS
+        if len(self._held) >= MAX_WORDLESS or any(isinstance(s.delta, Failed) for s in said.slots):
+            return False
+        if said.raw is None:
+            return bool(self._held)
         for slot in said.slots:
             delta = slot.delta
             begins = isinstance(delta, PartBegin) and delta.part.kind in _TEXTS
@@ -195,7 +197,8 @@ class MessagesWriter(NumberedWriter):
     def _call(self, delta: CallBegin) -> None:
         writer, block = self._writer, delta.part.begun
         if delta.part.leaked:
-            block = {"type": api.CALL, "id": next(self._call_ids), "name": delta.name}
+            delta.id = next(self._call_ids)
+            block = {"type": api.CALL, "id": delta.id, "name": delta.name}
         writer.begin({**block, "name": delta.name})
         self._open, self._begun, self._blank = delta.part, None, ""
         if delta.text and (delta.part.leaked or delta.text != api.given_in(block)):

@@ -29,6 +29,7 @@ from .words import (
     Done,
     Failed,
     Finish,
+    Kind,
     More,
     Other,
     Part,
@@ -56,8 +57,6 @@ _RUN_BY_HOST = frozenset(
 )
 """Kinds of calls that no client executes: a turn does not end with them."""
 _COMPACTION = "compaction"
-_HINTS = {"text": Part("text"), "reasoning": Part("reasoning")}
-"""Where a text is that a stage has read already (`Frame.only`)."""
 
 
 @dataclass(slots=True)
@@ -138,70 +137,65 @@ class ReplyReader:
         self._choices: dict[int, ChoiceTurn] = {}
         self._parsed = self._streamed = self._done = False
         self._answered = self._model = ""
+        self.known: set[Kind] = set()
+        """The kinds of texts of which more says nothing new."""
         self._usage: Counts | None = None
         self._counted: Json | None = None
         """A later value with usage: some hosts count in every chunk."""
         self._error: ErrorObject | None = None
-        self._before = self._size = 0
-        """Bytes until the first token, before the latest frame and after its data."""
+        self._before = 0
+        """Bytes until the first token, before what comes."""
+        self._size: int | None = None
+        """The same, after the data of the latest frame; None where frames are not measured."""
+        self.begun = False
+        """Whether a token has come."""
         self._first: int | None = None
         self.learned = True
         """Whether the latest frame may have said anything."""
 
     # A stream
 
+    def measure(self, frame: Frame) -> None:
+        """A frame has come; it is read next."""
+        if not self.begun:
+            self._size = self._before + len(frame.raw.rstrip(b"\r\n"))
+            self._before += len(frame.raw)
+
+    def again(self, size: int) -> None:
+        """A frame of so many bytes is the one before once more, which has said nothing."""
+        self._before += size
+
     def frame(self, frame: Frame) -> bool:
-        """An event; returns whether it ends a turn with calls whose thoughts are kept."""
+        """An event that no stage has read; returns as `words`."""
         self._streamed = self.learned = True
-        if self._first is None:
-            self._measure(frame)
-        only, reader = frame.only, self._reader
-        if type(only) is tuple and self._parsed:
-            if frame.counted is not None:
-                self._counted = frame.counted
-            if self._first is None or not self._answered or self._keeps:
-                self._more(_HINTS[only[0]], only[1])
+        reader = self._begin(frame) if self._reader is None else self._reader
+        if reader is None:
             return False
-        if reader is None and (reader := self._begin(frame)) is None:
-            return False
-        more = reader.more(frame)
-        if more is None:
+        if (more := reader.more(frame)) is None:
             words = reader.read(frame)
             return self._read(reader.value, words, known=reader.known)
-        self._parsed = True
-        if reader.counted is not None:
-            self._counted = reader.counted
-        self._more(*more)
+        if not self._parsed or more[0].kind not in self.known or reader.counted is not None:
+            self.more(reader, *more)
         return False
 
-    def _measure(self, frame: Frame) -> None:
-        """A frame has come before the first token, or with it."""
-        self._size = self._before + len(frame.raw.rstrip(b"\r\n"))
-        self._before += len(frame.raw)
-
-    # Words that were read already
-
-    def more(self, frame: Frame, reader: Reader, more: More) -> None:
-        """A frame that only continues, of which its `reader` has read this."""
-        self._reader, self._streamed, self._parsed = reader, True, True
-        if self._first is None:
-            self._measure(frame)
+    def more(self, reader: Reader, part: Part, text: str) -> None:
+        """More of a text or of arguments, which is not empty."""
+        self._reader, self._streamed, self._parsed, self.learned = reader, True, True, True
         if reader.counted is not None:
             self._counted = reader.counted
-        if more[0].kind == "call" or self._first is None or not self._answered or self._keeps:
-            self._more(*more)
+        self._more(part, text)
 
     def count(self, counted: Json | None) -> None:
         """The value of a frame with a usage, of which nothing else is left."""
-        if counted is not None:
-            self._counted = counted
+        self._counted = counted
 
-    def words(self, said: Said, reader: Reader, words: Sequence[Delta]) -> None:
-        """Any other frame, of which its `reader` has read these words."""
+    def words(self, said: Said, reader: Reader, words: Sequence[Delta]) -> bool:
+        """What any other frame says; returns whether it ends a turn with calls whose thoughts are
+        kept.  Until something has come of its `reader`'s API, a frame may be of another."""
+        if said.raw is None and self._reader is not reader:
+            return self.frame(said.frame)
         self._reader, self._streamed = reader, True
-        if self._first is None:
-            self._measure(said.frame)
-        self._read(said.value, words, known=said.raw is not None)
+        return self._read(said.value, words, known=said.raw is not None)
 
     def _begin(self, frame: Frame) -> Reader | None:
         """The reader of a reply that begins with a frame, or continues with it."""
@@ -220,18 +214,23 @@ class ReplyReader:
         return self._reader
 
     def _more(self, part: Part, text: str) -> None:
-        """More of a text or of arguments, which is not empty."""
-        if self._first is None:
-            self._first = self._size
+        if not self.begun:
+            self._begin_tokens()
         kind = part.kind
-        if kind == "call":
+        if kind == "call" or (kind == "reasoning" and self._keeps):
             turn = self._choices.get(part.choice) or self._turn(part.choice)
-            turn.add(part, text)
-        elif kind == "reasoning":
-            if self._keeps and not part.fixed:
-                self._turn(part.choice).think(text)
-        elif not self._answered and not text.isspace():
-            self._answered = "text"
+            if kind == "call":
+                turn.add(part, text)
+            elif not part.fixed:
+                turn.think(text)
+        elif kind == "reasoning" or not text.isspace():
+            self.known.add(kind)
+            if kind != "reasoning":
+                self._answered = self._answered or "text"
+
+    def _begin_tokens(self) -> None:
+        """The latest frame has the first one."""
+        self.begun, self._first = True, self._size
 
     def _read(self, value: Any, deltas: Sequence[Delta], *, known: bool) -> bool:
         """Any other frame; returns whether it ends a turn as above."""
@@ -272,7 +271,8 @@ class ReplyReader:
         turn = self._turn(part.choice)
         if isinstance(delta, CallBegin):
             turn.begin(part, delta.name, delta.id)
-        self._first = self._size if self._first is None else self._first
+        if not self.begun:
+            self._begin_tokens()
         turn.add(part, text)
 
     def _other(self, part: Part) -> None:
@@ -280,7 +280,8 @@ class ReplyReader:
         if part.type == _COMPACTION:
             self._answered = self._answered or _COMPACTION
         if part.name:
-            self._first = self._size if self._first is None else self._first
+            if not self.begun:
+                self._begin_tokens()
             self._turn(part.choice).begin(part, part.name)
 
     def _finish(self, choice: int, reason: str) -> None:
@@ -302,11 +303,6 @@ class ReplyReader:
         for turn in ended:
             turn.taken = True
         return [turn for turn in ended if turn.call_deltas and turn.reasoning]
-
-    def again(self, size: int) -> None:
-        """A frame of so many bytes is the one before once more, which has said nothing."""
-        if self._first is None:
-            self._before += size
 
     # A whole reply
 
@@ -372,73 +368,82 @@ class ReplyReader:
 
 
 class TurnReader:
-    """Reads both sides of a reply: what the upstream sent, and what the client receives."""
+    """Reads both sides of a reply: what the upstream sent, and what the client receives.  A fault
+    here changes nothing for the client."""
 
     def __init__(self, find: Callable[[Json], Reader | None], *, keeps: bool = False) -> None:
         """`find`, `keeps`: see `ReplyReader`; thoughts are kept of what the client receives."""
         self._find = find
         self._keeps = keeps
-        self.upstream = self.client = ReplyReader(find, keeps=keeps)
-        """One until the client receives something else than came."""
+        self.upstream = ReplyReader(find)
+        self.client = ReplyReader(find, keeps=keeps)
         self.fault: Exception | None = None
         self.stopped = False
         """Whether the rest of the reply passes unread."""
+        self.client_ended = False
+        """Whether what comes does not leave."""
+        self.turn_end: Frame | None = None
+        """The first of the frames that end a turn with calls whose thoughts are kept."""
         self._begun = self._upstream_ended = False
-
-    def begin_words(self) -> None:
-        """Words are given in place of frames, those of both sides."""
-        self.client = ReplyReader(self._find, keeps=self._keeps)
-
-    def more(self, side: ReplyReader, frame: Frame, reader: Reader, more: More) -> None:
-        """See `ReplyReader.more`; a fault here changes nothing for the client."""
-        self._begun = True
-        if self.fault is None:
-            try:
-                side.more(frame, reader, more)
-            except Exception as fault:
-                self.fault = fault
-
-    def words(self, side: ReplyReader, said: Said, reader: Reader, words: Sequence[Delta]) -> None:
-        """See `ReplyReader.words`."""
-        self._begun = True
-        if self.fault is None:
-            try:
-                side.words(said, reader, words)
-            except Exception as fault:
-                self.fault = fault
 
     @property
     def knows(self) -> bool:
         """Whether the whole reply has been read."""
         return self._begun and not self.stopped and self.fault is None
 
-    def take(self, frame: Frame | None, sent: Sequence[Frame]) -> int | None:
-        """`sent` was sent for a frame of the upstream, or for its end.  Returns which of them ends
-        a turn with calls whose thoughts are kept.  A fault here changes nothing for the client."""
-        if self.fault is not None or (frame is None and not sent):
-            return None
+    def more(self, frame: Frame, reader: Reader, more: More, left: Part | None) -> None:
+        """A frame that only continues has come, of which its `reader` has read this.  It leaves in
+        this part; None: it does not leave, or later."""
         self._begun = True
-        ends = None
+        upstream, client, (part, text) = self.upstream, self.client, more
+        counts = reader.counted is not None
         try:
-            if self.upstream is self.client:
-                if len(sent) == 1 and sent[0] is frame and not self._upstream_ended:
-                    return 0 if self.client.frame(frame) else None
-                self.client = deepcopy(self.upstream)
-            if frame is not None and not self._upstream_ended:
-                self.upstream.frame(frame)
-            for at, each in enumerate(sent):
-                if self.client.frame(each) and ends is None:
-                    ends = at
+            upstream.learned = True
+            if (counts or part.kind not in upstream.known) and not self._upstream_ended:
+                if not upstream.begun:
+                    upstream.measure(frame)
+                upstream.more(reader, part, text)
+            if left is not None and (counts or left.kind not in client.known):
+                client.more(reader, left, text)
+            elif counts:
+                client.count(reader.counted)
         except Exception as fault:
-            self.fault = fault
-            return None
-        return ends
+            self.fault = self.fault or fault
+
+    def came(self, said: Said, reader: Reader, words: Sequence[Delta]) -> None:
+        """Any other frame has come, of which its `reader` has read these words."""
+        self._begun = True
+        try:
+            if not self._upstream_ended:
+                self.upstream.measure(said.frame)
+                self.upstream.words(said, reader, words)
+        except Exception as fault:
+            self.fault = self.fault or fault
+
+    def left(self, said: Said, reader: Reader, sent: Sequence[Frame]) -> None:
+        """It has left, with what is in its slots, as these frames."""
+        words = [word for slot in said.slots for word in slot.out]
+        try:
+            if not self.client_ended and self.client.words(said, reader, words) and sent:
+                self.turn_end = self.turn_end or sent[0]
+        except Exception as fault:
+            self.fault = self.fault or fault
+
+    def passed(self, frame: Frame) -> None:
+        """A frame has passed that no stage reads."""
+        self._begun = True
+        try:
+            if not self._upstream_ended:
+                self.upstream = self.client
+            self.client.measure(frame)
+            if self.client.frame(frame):
+                self.turn_end = self.turn_end or frame
+        except Exception as fault:
+            self.fault = self.fault or fault
 
     def again(self, size: int) -> None:
         """See `ReplyReader.again`; it has been sent as it came."""
         self.upstream.again(size)
-        if self.client is not self.upstream:
-            self.client.again(size)
 
     def documents(self, received: bytes, sent: bytes) -> None:
         """The reply is no event stream."""
@@ -453,11 +458,13 @@ class TurnReader:
             self.client = ReplyReader(self._find)
             self.client.reply(response)
         except Exception as fault:
-            self.fault = fault
+            self.fault = self.fault or fault
 
     def end_upstream(self) -> None:
         """What comes is ours."""
         self._upstream_ended = True
+        if self.upstream is self.client:
+            self.upstream = deepcopy(self.client)
 
 
 def read_body(
@@ -470,12 +477,14 @@ def read_body(
         return reader
     read = 0
     for frame in islice(split(body), MAX_FRAMES):
+        reader.measure(frame)
         reader.frame(frame)
         read += len(frame.raw)
     rest = body[read:]
     # The last event of a response is as long as the response.
     start = rest.rfind(b"\n\n", 0, max(0, len(rest) - TAIL))
     for frame in split(rest[start + 2 :] if start >= 0 else rest[-TAIL:]):
+        reader.measure(frame)
         reader.frame(frame)
     return reader
 

@@ -21,7 +21,7 @@ from functools import partial
 from ..notes import Evidence
 from ..repair.repair_options import RepairOptions
 from ..repair.scanner import Scanner
-from ..repair.stage import RepairStage, Steps
+from ..wire.errors import read_error
 from ..wire.reply_bounds import (
     MAX_AFTER_OPEN,
     MAX_HELD,
@@ -34,7 +34,7 @@ from ..wire.reply_bounds import (
 from ..wire.sse import HEARTBEAT, Frame
 from .channel import Channel, join_pieces
 from .choice import Choice, Declared
-from .facts import TurnReader
+from .stage import RepairStage, Steps
 from .unrepaired import Unrepaired
 from .words import (
     CallBegin,
@@ -42,6 +42,7 @@ from .words import (
     Done,
     Failed,
     Finish,
+    More,
     Part,
     Reader,
     Said,
@@ -67,8 +68,6 @@ class QueuedRepair(RepairStage):
         self.reader = reader
         self._own_writer = writer
         self._writer: Writer = writer
-        self._facts: TurnReader | None = None
-        self._unrepaired = RepairStage()
         self._declared = declared
         self._options = options
         self._evidence = evidence
@@ -91,23 +90,23 @@ class QueuedRepair(RepairStage):
         otherwise they leave as they came if it is text."""
         self._changed = False
         """Whether something has left that differs from what came."""
-        self._gave_up = False
+        self._unrepaired: Unrepaired | None = None
+        """Where repair has given up."""
         self._in_steps = False
         """Whether a long text may be left in `_unfinished`."""
         self._unfinished: Steps[None] | None = None
 
-    def write_by(self, writer: Writer, facts: TurnReader, budget: Budget) -> None:
+    def write_by(self, writer: Writer, budget: Budget) -> None:
         """Before the first frame: the `writer` of another API writes what leaves, so that no frame
-        leaves as it came, and thoughts stay thoughts.  `facts` reads what the upstream says."""
-        self._writer, self._facts, self._changed = writer, facts, True
+        leaves as it came, and thoughts stay thoughts."""
+        self._writer, self._changed = writer, True
         self._budget = budget
         self._options = self._options.bridged
-        self._unrepaired = Unrepaired(self.reader, writer, facts)
 
     # The interface of `RepairStage`
 
     def heartbeat(self) -> Frame:
-        return HEARTBEAT if self._gave_up else self._own_writer.heartbeat()
+        return HEARTBEAT if self._unrepaired is not None else self._own_writer.heartbeat()
 
     def error(self, message: str) -> Frame:
         return self._own_writer.error(message)
@@ -119,20 +118,21 @@ class QueuedRepair(RepairStage):
         return self._changed or any(not each.scanner.between for each in self._channels)
 
     def feed(self, frame: Frame) -> list[Frame]:
-        if self._gave_up:
+        if self._unrepaired is not None:
             passes = self.reader.one_channel or not self._changed
-            return self._unrepaired.feed(frame) if passes else []
-        reader, facts = self.reader, self._facts
+            sent = self._unrepaired.feed(frame)
+            return sent if passes else []
+        reader, facts = self.reader, self.facts
         if self._followed > self._most_followed:
             return [*self._give_up("a reply that is too long"), *self.feed(frame)]
         if (more := reader.more(frame)) is not None:
             part, text = more
-            if facts is not None:
-                facts.more(facts.upstream, frame, reader, more)
             self._followed += len(text)
             now = not self._queue or (not self._lets_go and self._is_held(part))
-            if now and (out := self._continue(frame, part, text)) is not None:
+            if now and (out := self._continue(frame, more)) is not None:
                 return out
+            if facts is not None:
+                facts.more(frame, reader, more, None)
             said = Said(frame, reader.value)
             said.slots = [Slot(said, reader.delta(part, text))]
             said.lone = reader.counted is None and not reader.says_more
@@ -141,7 +141,7 @@ class QueuedRepair(RepairStage):
             words = reader.read(frame)
             said = Said(frame, reader.value if reader.known else None)
             if facts is not None:
-                facts.words(facts.upstream, said, reader, words)
+                facts.came(said, reader, words)
             said.slots = [Slot(said, word) for word in words]
         self._take(said)
         if self._unfinished is not None:
@@ -184,9 +184,10 @@ class QueuedRepair(RepairStage):
         channel: Channel | None = part.channel
         return channel is not None and channel.scanner.in_call
 
-    def _continue(self, frame: Frame, part: Part, text: str) -> list[Frame] | None:
+    def _continue(self, frame: Frame, more: More) -> list[Frame] | None:
         """What leaves for a frame that has more of the text, or of the arguments of a native call;
         None, and nothing is taken, if it may do more than to continue these."""
+        (part, text), facts = more, self.facts
         choice = self._choices.get(part.choice)
         if choice is None:
             return None
@@ -198,6 +199,8 @@ class QueuedRepair(RepairStage):
                 if not each.scanner.between:
                     return None
             choice.calls.continued(part, text)
+            if facts is not None:
+                facts.more(frame, self.reader, more, part)
             return self._writer.passed(frame, part, text)
         if channel is None or channel.part is not part or len(choice.channels) > 1:
             return None
@@ -205,6 +208,11 @@ class QueuedRepair(RepairStage):
             return None
         if (taken := channel.scanner.take_more(text)) is None:
             return None
+        left: Part | None = part if taken else None
+        if taken and part.kind == "reasoning" and self._options.moves and choice.calls.leaks:
+            left = self.reader.part_of("text", part)
+        if facts is not None:
+            facts.more(frame, self.reader, more, left)
         if taken:
             channel.length += len(text)
             return self._writer.passed(frame, part, text)
@@ -347,7 +355,7 @@ class QueuedRepair(RepairStage):
 
     def _last(self, end: Callable[[Slot], None]) -> list[Frame]:
         """The end of the stream, after all frames: what is added is in a slot of our own."""
-        if self._gave_up:
+        if self._unrepaired is not None:
             return []
         self._read_all()
         last = Said(Frame(b""))
@@ -356,7 +364,10 @@ class QueuedRepair(RepairStage):
         out = self._release()
         if slot.out:
             last.slots = [slot]
-        return out + self._writer.end(last)
+        sent = self._writer.end(last)
+        if self.facts is not None:
+            self.facts.left(last, self.reader, sent)
+        return out + sent
 
     # What leaves
 
@@ -390,6 +401,8 @@ class QueuedRepair(RepairStage):
                 self._move(said)
             sent = self._writer.write(said)
             changed = changed or self._writer.changes(said, sent)
+            if self.facts is not None:
+                self.facts.left(said, self.reader, sent)
             out += sent
         for said in leaving:
             if said not in self._writer.held:
@@ -453,10 +466,27 @@ class QueuedRepair(RepairStage):
         if out is None:
             out = self._last(self._let_out)
             if not self.reader.one_channel:
-                out.append(self.error("The reply is too long."))
-        self._gave_up = True
+                out.append(self._end_with("The reply is too long."))
+        elif self.facts is not None:
+            for said in self._queue:
+                for slot in said.slots:
+                    slot.out = [] if slot.delta is None else [slot.delta]
+                self.facts.left(said, self.reader, [said.frame])
+        bridges = self._writer is not self._own_writer
+        writer = self._writer if bridges else None
+        self._unrepaired = Unrepaired(self.reader, writer, self.facts)
         self._queue, self._choices = [], {}
         return out
+
+    def _end_with(self, error: str) -> Frame:
+        """The last that the client receives."""
+        frame = self.error(error)
+        if self.facts is not None:
+            said = Said(frame, frame.json)
+            said.slots = [Slot(said, None, [Failed(frame.json, read_error(frame.json))])]
+            self.facts.left(said, self.reader, [frame])
+            self.facts.client_ended = True
+        return frame
 
 
 def _is_long(slot: Slot) -> bool:

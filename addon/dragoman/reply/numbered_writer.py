@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Literal
 
 from ..wire.sse import Frame
 from .words import Delta, Part, Reader, Said, Text
@@ -56,9 +55,6 @@ class NumberedWriter(ABC):
         return self.changed
 
     def passed(self, frame: Frame, part: Part, text: str) -> list[Frame]:
-        if part.kind in ("text", "reasoning"):
-            kind: Literal["text", "reasoning"] = "text" if part.kind == "text" else "reasoning"
-            frame.only = kind, text
         if self.changed:
             self._say(self._reader.delta(part, text))
             return self._drain()

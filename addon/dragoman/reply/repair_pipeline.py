@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Sequence
 
 from ..notes import Evidence
-from ..repair.stage import RepairStage, Steps, at_once
 from ..wire.body_form import BodyForm
 from ..wire.chat_end import CHUNK, EARLY, TAIL, has_ended, is_done, is_half, turn_ended
 from ..wire.reply_bounds import STEP
 from ..wire.sse import BLANK_LINE_ENDS, DONE, HEARTBEAT, LARGE, Frame, FrameSplitter, joined
 from .facts import TurnReader
+from .stage import RepairStage, Steps, at_once
 
 
 class RepairPipeline:
@@ -43,7 +43,7 @@ class RepairPipeline:
         read: TurnReader | None = None,
     ) -> None:
         self._repair = repair
-        self.read = read
+        self.read = repair.facts = read
         self._evidence = evidence
         self._reports_end = reports_end
         self._breaks = breaks
@@ -141,11 +141,12 @@ class RepairPipeline:
                 yield
         return b"".join([*sent, self.close()])
 
-    def _send(self, frames: Sequence[Frame], of: Frame | None = None) -> None:
-        """Send the frames made of one of the upstream's."""
-        ends = self.read.take(of, frames) if self.read is not None else None
-        if ends is not None and self._turn_end is None:
-            self._turn_end = len(self._out) + ends
+    def _send(self, frames: Sequence[Frame]) -> None:
+        read = self.read
+        if read is not None and (end := read.turn_end) is not None:
+            read.turn_end = None
+            if self._turn_end is None and end in frames:
+                self._turn_end = len(self._out) + frames.index(end)
         self._out += [frame.raw for frame in frames]
 
     def _stop_reading(self) -> None:
@@ -196,7 +197,7 @@ class RepairPipeline:
                 sent = self._step(frame, at_end) if large else self._repair.feed(frame)
                 if sent is None:
                     break
-                self._send(sent, frame)
+                self._send(sent)
                 learned = self.read is None or self.read.upstream.learned
                 self._idle = b"" if learned or sent != [frame] else frame.raw
             self._unrepaired.popleft()

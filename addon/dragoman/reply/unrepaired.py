@@ -1,28 +1,32 @@
-"""A reply of one API for a client of another, without repair: ``reader | writer``."""
+"""A reply without repair: what the reader says is what leaves."""
 
 from __future__ import annotations
 
-from ..repair.stage import RepairStage
 from ..wire.sse import Frame
 from .facts import TurnReader
+from .stage import RepairStage
 from .words import Reader, Said, Slot, Writer
 
 
 class Unrepaired(RepairStage):
-    """What the reader says is what leaves; `facts` reads it, too."""
+    """`writer`: None if frames leave as they came.  `facts` reads both sides."""
 
-    def __init__(self, reader: Reader, writer: Writer, facts: TurnReader) -> None:
+    def __init__(self, reader: Reader, writer: Writer | None, facts: TurnReader | None) -> None:
         self._reader = reader
         self._writer = writer
-        self._facts = facts
+        self.facts = facts
 
     def feed(self, frame: Frame) -> list[Frame]:
-        reader, facts = self._reader, self._facts
+        reader, writer, facts = self._reader, self._writer, self.facts
         if (more := reader.more(frame)) is not None:
-            facts.more(facts.upstream, frame, reader, more)
-            return self._writer.passed(frame, *more)
+            if facts is not None:
+                facts.more(frame, reader, more, more[0])
+            return [frame] if writer is None else writer.passed(frame, *more)
         words = reader.read(frame)
         said = Said(frame, reader.value if reader.known else None)
-        facts.words(facts.upstream, said, reader, words)
         said.slots = [Slot(said, word, [word]) for word in words]
-        return self._writer.write(said)
+        sent = [frame] if writer is None else writer.write(said)
+        if facts is not None:
+            facts.came(said, reader, words)
+            facts.left(said, reader, sent)
+        return sent

@@ -25,9 +25,7 @@ def number_in(event: Any) -> int | None:
 
 def numbered(frame: Frame, event: Json, number: int) -> Frame:
     """The frame of an event with this number in place of its own."""
-    sent = encode_chunk({**event, "sequence_number": number}, frame.other_lines)
-    sent.only = frame.only
-    return sent
+    return encode_chunk({**event, "sequence_number": number}, frame.other_lines)
 
 
 @dataclass(slots=True, eq=False)

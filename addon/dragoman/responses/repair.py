@@ -7,9 +7,9 @@ from typing import Protocol
 from ..notes import Evidence
 from ..repair.call_rule import rules_for
 from ..repair.repair_options import RepairOptions
-from ..repair.stage import Steps
 from ..reply.choice import Declared
 from ..reply.frame_queue import QueuedRepair
+from ..reply.stage import Steps
 from ..wire.json_codec import Json, dumps
 from ..wire.sse import Document
 from .names import TERMINALS

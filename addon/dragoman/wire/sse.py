@@ -15,10 +15,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from ..notes import Evidence
-from .chat_calls import CallDelta
 from .json_codec import Json, NotJson, dumps
 from .reply_bounds import MAX_EVENT, TooMany, bounded
 
@@ -67,10 +66,6 @@ def is_event_stream(start: bytes | bytearray) -> bool | None:
     return None if open_yet and len(start) < _START else False
 
 
-Only = tuple[Literal["text", "reasoning"], str] | CallDelta
-"""More of the answer or of the thoughts, or a delta of a call."""
-
-
 @dataclass(slots=True)  # not frozen: two are made for nearly every event
 class Frame:
     """One event of a stream, as it arrived or will be sent."""
@@ -80,11 +75,6 @@ class Frame:
     """False for a piece of a frame larger than `MAX_EVENT`."""
     empty: bool = False
     """Whether this is known to carry nothing: it may be many frames of blank lines and comments."""
-    only: Only | None = field(default=None, repr=False, compare=False)
-    """All that it says, of the first choice.  Repair sets this, and `counted`, where it has read or
-    written the frame, so that later stages need not parse it."""
-    counted: Json | None = field(default=None, repr=False, compare=False)
-    """Its chunk, if that has a usage beside what it `only` says."""
     _value: Any = field(default=..., repr=False, compare=False)
     _beyond: str = field(default="", repr=False, compare=False)
     """The bound that this exceeds."""

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ...chat.delta import by_choice
-from ...repair.stage import Steps, at_once
 from ...reply.frame_queue import QueuedRepair
+from ...reply.stage import Steps, at_once
 from ...reply.words import Reader
 from ...wire.body_form import BodyForm
 from ...wire.chat_end import EARLY, broken_off

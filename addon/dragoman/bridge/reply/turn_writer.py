@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...reply.facts import TurnReader
 from ...reply.words import (
     Arguments,
     CallBegin,
@@ -28,33 +27,29 @@ from .converter import ReplyConverter
 
 class TurnWriter:
     """Events wait in the queue of the client's writer, so nothing is returned.  `reader`: that of
-    the upstream's frames.  `facts` reads what leaves."""
+    the upstream's frames."""
 
     held: Sequence[Said] = ()
 
-    def __init__(self, reply: ReplyConverter, reader: Reader, facts: TurnReader) -> None:
+    def __init__(self, reply: ReplyConverter, reader: Reader) -> None:
         self._reply = reply
         self._reader = reader
-        self._facts = facts
 
     def passed(self, frame: Frame, part: Part, text: str) -> list[Frame]:
         if not self._reply.writer.ended:
-            self._facts.more(self._facts.client, frame, self._reader, (part, text))
             self._reply.more(frame, part, text, self._reader.counted)
         return []
 
     def replaced(self, frame: Frame, part: Part) -> list[Frame]:  # noqa: ARG002
         self._reply.count(self._reader.counted)
-        self._facts.client.count(self._reader.counted)
         return []
 
     def write(self, said: Said) -> list[Frame]:
-        reply, facts = self._reply, self._facts
+        reply = self._reply
         if reply.writer.ended:
             return []
         same = said.same
         words = [word for slot in said.slots for word in _left(slot, same=same)]
-        facts.words(facts.client, said, self._reader, words)
         reply.take(said, words)
         for word in words:
             if isinstance(word, Finish | Done) and (repeated := self._reader.take_repeated()):

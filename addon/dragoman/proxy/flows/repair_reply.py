@@ -26,8 +26,8 @@ from ...bridge.reader_writer_pairs import (
 from ...inspect.outcome import UNREAD
 from ...messages.repair import OVERFLOW_REWORDED
 from ...repair.declared_tools import DeclaredTools
-from ...repair.stage import RepairStage, at_once
 from ...reply.repair_pipeline import RepairPipeline
+from ...reply.stage import RepairStage, at_once
 from ...wire.chat_end import EARLY, TAIL, broken_off, has_ended
 from ...wire.context_overflow import reworded_body
 from ...wire.json_codec import NotJson

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from ..wire.chat_end import error_frame
 from ..wire.sse import HEARTBEAT, Frame
+from .facts import TurnReader
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
@@ -26,6 +27,9 @@ def at_once(steps: Steps[T]) -> T:
 class RepairStage:
     """The stage that repairs the frames of a stream; this one changes nothing."""
 
+    facts: TurnReader | None = None
+    """Reads what the stage reads, and what leaves."""
+
     def heartbeat(self) -> Frame:
         """What keeps the client waiting between two frames; it may have no bytes."""
         return HEARTBEAT
@@ -38,6 +42,8 @@ class RepairStage:
 
     def feed(self, frame: Frame) -> list[Frame]:
         """The frames that may leave, once this has come."""
+        if self.facts is not None:
+            self.facts.passed(frame)
         return [frame]
 
     def steps(self, frame: Frame) -> Steps[list[Frame]]:
