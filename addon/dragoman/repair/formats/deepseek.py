@@ -17,7 +17,7 @@ import re
 from ..events import Header
 from .held_arguments import CallEnds
 from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, HeaderPattern, Missing, begun, marker_set
+from .marker_set import HEADER_LIMIT, HeaderPattern, Missing, ahead, marker_set, named, optional
 from .protocol import WORD, LeakFormat, LeakParser
 
 _WORDS = ("tool calls begin", "tool calls end", "tool call begin", "tool call end", "tool sep")
@@ -29,27 +29,36 @@ _NAMES = {
 _MARKERS = marker_set(_NAMES)
 
 
-def _token(*names: str) -> str:
-    return "(?:" + "|".join(re.escape(t) for t, name in _NAMES.items() if name in names) + ")"
+def _tokens(name: str) -> tuple[str, ...]:
+    return tuple(token for token, meant in _NAMES.items() if meant == name)
 
 
 _CLOSERS = frozenset(token for token, name in _NAMES.items() if name.endswith("_end"))
 _ENDS = CallEnds(_MARKERS, _CLOSERS)
 _FENCED_ENDS = CallEnds(marker_set(("```", *_NAMES)), _CLOSERS | {"```"})
-_SEP = _token("sep")
-_BLANKS = rf"\s{{0,{HEADER_LIMIT}}}+"
-_HALF_TOKEN = f"(?:{'|'.join(begun(token[:-1]) for token in _NAMES)})?"
-_HEADER = HeaderPattern(
-    rf"\s*+(?:{_token('call_begin')}\s*+)?+(?P<type>{WORD}+\s*+{_SEP}\s*+(?={WORD}))?+"
-    rf"(?P<name>{WORD}+)(?(type)|\s*+{_SEP})\s*+(?P<fence>```\w*+\s*+)?+"
-    rf"(?P<follows>\{{|{_token('call_end', 'calls_end')})",
-    rf"\s*+(?:{_token('call_begin')}\s*+)?+"
-    rf"(?:{WORD}+\s*+(?:{_SEP}\s*+(?:{WORD}+)?+\s*+(?:```\w*+\s*+|`{{1,2}})?+)?+)?+{_HALF_TOKEN}",
+_SEP, _CALL_BEGIN = _tokens("sep"), _tokens("call_begin")
+_CALL_END, _SECTION_END = _tokens("call_end"), _tokens("calls_end")
+_HEADER = HeaderPattern.of(
+    (
+        r"\s*+",
+        optional(_CALL_BEGIN, r"\s*+"),
+        rf"(?P<first>{WORD}+)",
+        r"\s*+",
+        _SEP,
+        r"\s*+",
+        rf"(?P<second>{WORD}+)?+",
+        r"\s*+",
+        optional(named("fence", ("```",)), r"\w*+", r"\s*+"),
+        named("follows", ("{", *_CALL_END, *_SECTION_END)),
+    )
 )
-_NEXT = HeaderPattern(
-    rf"\s*+(?:(?P<fence>```)|(?P<end>{_token('call_end')})|(?P<over>{_token('calls_end')})"
-    rf"|(?={_token('call_begin')})|(?={WORD}{_BLANKS}{_SEP}))",
-    rf"\s*+(?:`{{1,2}}|{WORD}+{_BLANKS})?+{_HALF_TOKEN}",
+"""The name is the second word, if there is one: the first is the type of the tool then."""
+_NEXT = HeaderPattern.of(
+    (r"\s*+", named("fence", ("```",))),
+    (r"\s*+", named("end", _CALL_END)),
+    (r"\s*+", named("over", _SECTION_END)),
+    (r"\s*+", ahead(_CALL_BEGIN)),
+    (r"\s*+", ahead(f"{WORD}+", rf"\s{{0,{HEADER_LIMIT}}}+", _SEP)),
 )
 """What follows arguments, but for other text."""
 
@@ -62,13 +71,12 @@ class DeepSeekParser(LeakParser):
     """Whether the arguments are in a fence that has not ended."""
 
     def _begin(self, found: re.Match[str]) -> bool:
-        header, at = Header(found["name"]), found.start("follows")
+        name, at = found["second"] or found["first"], found.start("follows")
         self._fenced = found["fence"] is not None
         if found["follows"] == "{":
-            return self._start_call(
-                header, JsonArguments(found["name"], _FENCED_ENDS if self._fenced else _ENDS), at
-            )
-        self._give_call(header)
+            ends = _FENCED_ENDS if self._fenced else _ENDS
+            return self._start_call(Header(name), JsonArguments(name, ends), at)
+        self._give_call(Header(name))
         self._at = at
         self._read = type(self)._read_after
         return True
