@@ -55,17 +55,19 @@ _END_TOKEN = re.compile(rf"\s*(?:{marker_set(_END).expression})")
 _HEADER_ENDS = re.compile(rf"<\|message\|>|\{{|<\|start\|>|{marker_set(_END).expression}")
 _LONGEST = max(map(len, _TOKENS))
 _CHANNELS = ("analysis", "commentary", "final")
-_WORD_BEFORE = rf"(?:(?:{'|'.join(_CHANNELS)}|assistant)\s*(?=<\|(?:start|channel)\|>))?"
+_WORD_BEFORE = optional((*_CHANNELS, "assistant"), r"\s*", ahead(_BEGIN))
 """What may precede a header that is repeated."""
+_ROLE = optional(("<|start|>",), r"\s*", ("assistant",), r"\b")
+_CHANNEL = ("<|channel|>",), r"\s*", named("channel", _CHANNELS), r"\b"
 _HEADER_PARTS: tuple[Part, ...] = (
-    optional((*_CHANNELS, "assistant"), r"\s*", ahead(_BEGIN)),
-    optional(("<|start|>",), r"\s*", ("assistant",), r"\b"),
+    _WORD_BEFORE,
+    _ROLE,
     repeated(
         r"\s*",
         either(
             (named("to", ("to=",)), rf"(?:functions\.)?+(?P<name>{WORD})?+"),
             (named("type", ("<|constrain|>", "json", "code")),),
-            (("<|channel|>",), r"\s*", named("channel", _CHANNELS), r"\b"),
+            _CHANNEL,
         ),
     ),
     r"\s*",
@@ -79,10 +81,8 @@ _NEXT = HeaderPattern.of(
     (r"\s*+", _END, "(?!)"),
 )
 """What follows a call if a header does; while half a token follows, that is open."""
-_CHANNEL = rf"<\|channel\|>\s*(?:{'|'.join(_CHANNELS)})\b(?:\s*to={WORD})?\s*"
-_REPEATED = re.compile(
-    rf"{_WORD_BEFORE}(?:<\|start\|>\s*assistant\s*)?{_CHANNEL}(?={_CHANNEL}{_CHANNEL})"
-)
+_CHANNEL_TO = spelled(("<|channel|>",), r"\s*", _CHANNELS, rf"\b(?:\s*to={WORD})?\s*")
+_REPEATED = re.compile(spelled(_WORD_BEFORE, _ROLE, r"\s*", _CHANNEL_TO, ahead(_CHANNEL_TO * 2)))
 """A header before two others; a channel may come twice in one."""
 _HALF_HEADER = re.compile(rf"\s*(?:<\||(?:{'|'.join(_CHANNELS)})\b)")
 """What is no text where it ends one after a call."""
