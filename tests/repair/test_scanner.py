@@ -177,6 +177,16 @@ TABLE: dict[str, tuple[str, str, str]] = {
     "nameless, fits nothing, other": ("declared", f'{CB}3{AB}{{"a":1}}{CE} x', "="),
     "nameless, cut off, other": ("declared", f'{CB}3{AB}{{"comm', "="),
     # Ends.
+    "an end within a header": ("any", f"Look.{CB}functions.ba", "="),
+    "an end after a header": ("any", f"Look.{CB}functions.bash:0", "="),
+    "an end within the marker of arguments": ("any", f"Look.{CB}functions.bash:0{AB[:9]}", "="),
+    "an end within a section's header": ("any", f"{SB}\n{CB} functions.bash:0\n", "="),
+    "an end within a header after a call": (
+        "any",
+        f"{SB}{CALL}{CB}functions.bash:1",
+        f"{BASH}{CB}functions.bash:1",
+    ),
+    "an end after a begin marker after a call": ("any", f"{SB}{CALL}{CB}\n", BASH),
     "blanks after the last section": ("any", f"a {SECTION}\n\n", f"a {BASH}"),
     "text after the last section": ("any", f"{SECTION}\n\nDone.\n", f"{BASH}\n\nDone.\n"),
     "an empty section": ("any", f"a {SB}\n{SE} b\n", "a  b\n"),

@@ -93,6 +93,9 @@ class KimiParser(LeakParser):
             return
         if self._in_head:
             self._in_head = False
+            if self.rest.strip():
+                self._events.append(NoHeader())
+                return
             self._events.append(Dropped(Drop.STRAY, _CALL_BEGIN))
         half = _MARKER_SET.unfinished(self.rest) if self._calls else 0
         self._give_until(len(self._buffer) - (half if half > 1 else 0))
