@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.repair.events import ScanEvent
+from dragoman.repair.events import LeftAsText, ScanEvent
 from dragoman.repair.formats.registry import AUTO
 from tests.repair.formats.turns import cuts_of, events_of, gist
 
@@ -479,6 +479,13 @@ def test_a_call_of_gemma_without_its_tokens_is_read_of_gemma_alone(text: str, wa
     for pieces in ([text], *cuts_of(text)):
         assert meant(events_of(pieces, OF_GEMMA, REQUEST)) == wanted, pieces
         assert gist(events_of(pieces, ACTIVE, REQUEST)) == text
+
+
+def test_the_lines_of_a_long_answer_cost_nothing_of_what_reads_calls_of_gemma() -> None:
+    text = "A line.\n" * 5_000
+    events = events_of([text, GEMMA["gemma, no tokens"][0]], OF_GEMMA, REQUEST)
+    assert meant(events) == text + BASH
+    assert not [each for each in events if isinstance(each, LeftAsText)]
 
 
 @pytest.mark.parametrize("text", GEMMA_TEXTS)

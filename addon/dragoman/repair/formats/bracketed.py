@@ -179,7 +179,7 @@ _BARE_SO_FAR = re.compile(rf"\s*+{so_far(*_BARE)}")
 
 
 class _GemmaAlone(_ToolCode):
-    """Looks for line ends, and is asked where a text begins."""
+    """Looks for lines that begin so, and is asked where a text begins."""
 
     def may_be_header(self, text: str, tools: DeclaredTools) -> bool:  # noqa: ARG002
         return bool(text.strip()) and _BARE_SO_FAR.fullmatch(text) is not None
@@ -192,7 +192,7 @@ class _GemmaAlone(_ToolCode):
 _GEMMA_HEAD = (_ANY, ("call:",), _NAME, r"\s{0,9}+", r"(?=\{)")
 GEMMA_ALONE = _GemmaAlone(
     "gemma",
-    _AFTER_TEXT,
+    tuple(f"{each}call:" for each in _AFTER_TEXT),  # a line end alone would be like a marker
     MarkerPattern(
         rf"{spelled(_AFTER_TEXT)}(?={spelled(*_BARE, *_BEFORE_STRING)})",
         so_far(_AFTER_TEXT, *_BARE, *_BEFORE_STRING, empty=False, whole=False),
