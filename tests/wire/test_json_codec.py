@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from dragoman.reply.stage import at_once
 from dragoman.wire import json_codec
 from dragoman.wire.json_codec import MAX_NESTING, MAX_VALUES
 
@@ -155,3 +156,37 @@ def test_a_value_that_holds_itself_is_not_json() -> None:
 @example('\\"/\x00\x1f\x7f\u2028\U0001f600')
 def test_a_quoted_text_is_what_is_written_for_it(text: str) -> None:
     assert json_codec.quoted(text) == json_codec.dumps(text) == reference(text)
+
+
+# In steps
+
+TEXTS = st.text(st.sampled_from('a,[{é"\\\n\0\ud800\U0001f600'), max_size=9)
+
+
+@given(VALUES | st.lists(TEXTS) | st.dictionaries(TEXTS, TEXTS), st.integers(1, 4))
+@example(["\0", "ab\0cd", {"long key": "\0"}, "é\ud800"], 2)
+@example(["abcdef", math.inf, {"é": "abcdef"}], 2)
+def test_what_is_written_in_steps_is_what_is_written_at_once(value: Any, piece: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_codec, "LONG", 2)
+        patch.setattr(json_codec, "PIECE", piece)
+        assert at_once(json_codec.dumps_in_steps(value)) == json_codec.dumps(value)
+
+
+def test_others_have_their_turn_within_and_after_each_long_string() -> None:
+    value = {"a": "x" * (3 * json_codec.PIECE), "b": ["\n" * json_codec.LONG] * 5, "c": ["x"] * 99}
+    steps = json_codec.dumps_in_steps(value)
+    assert sum(1 for _ in steps) == 3 + 5
+
+
+@given(TEXTS, st.lists(VALUES | TEXTS), st.integers(1, 9))
+@example("", ["\\", '\\"', ",", '\\",['], 1)
+def test_values_are_counted_at_every_cut(key: str, members: list[Any], piece: int) -> None:
+    text = json.dumps({key: members}).encode()
+    whole = list(json_codec.values_so_far(text))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_codec, "PIECE", piece)
+        in_pieces = list(json_codec.values_so_far(text))
+    assert len(whole) == 1
+    assert in_pieces == sorted(in_pieces)
+    assert in_pieces[-1:] == whole

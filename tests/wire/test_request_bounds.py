@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.wire import request_bounds
-from dragoman.wire.json_codec import MAX_NESTING, NotJson, loads
+from dragoman.wire.json_codec import MAX_NESTING, PIECE, NotJson, loads
 from dragoman.wire.request_bounds import (
     MAX_BODY,
     MAX_ITEMS,
@@ -24,7 +24,8 @@ from dragoman.wire.request_bounds import (
 
 
 def read(body: bytes) -> Any:
-    check_size(body)
+    for _ in check_size(body):
+        pass
     value = loads(body, checks=False)
     check_value(value)
     return value
@@ -82,6 +83,11 @@ def test_what_is_beyond_a_bound_is_refused_by_its_name(body: bytes, bound: str) 
     with pytest.raises(TooLarge, match=bound) as refused:
         read(body)
     assert (refused.value.status, refused.value.code) == (413, "request_too_large")
+
+
+def test_others_have_their_turn_while_a_large_body_is_counted() -> None:
+    assert sum(1 for _ in check_size(b"x" * (100 * PIECE))) == 100
+    assert not list(check_size(b"," * MAX_VALUES))  # has not enough bytes
 
 
 @pytest.mark.parametrize(

@@ -74,8 +74,8 @@ async def request_body(request: http.Request) -> bytes:
 async def request_value(body: bytes) -> Any:
     """The JSON value of a request's body.  Others have their turn after each step.  Raises
     `TooLarge` and `NotJson`."""
-    check_size(body)
-    await asyncio.sleep(0)
+    for _ in check_size(body):
+        await asyncio.sleep(0)
     value = loads(body, checks=False)
     await asyncio.sleep(0)
     check_value(value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from json.encoder import (  # type: ignore[attr-defined]
     c_make_encoder,
     encode_basestring,
@@ -20,6 +20,11 @@ from typing import Any
 MAX_VALUES = 1_000_000
 """Arrays and objects of a text, and a fourth of its values: each takes dozens of bytes of memory,
 and as few as two of the text."""
+PIECE = 64 * 1024
+"""Bytes of a text that are looked at, or characters of a string that are written, in a millisecond:
+then other flows may have their turn."""
+LONG = 1024
+"""Characters of a string that is written in a step of its own."""
 MAX_NESTING = 200
 """Levels of arrays and objects; Python's own limit depends on its version and on the caller."""
 _Text = bytes | bytearray | str
@@ -75,21 +80,24 @@ def marks_in(text: bytes) -> int:
     return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
-def has_more_values(body: bytes, most: int) -> bool:
-    """Whether a JSON text has more than `most` values."""
-    return marks_in(body) > most and has_more_outside_strings(body, most)
-
-
-def has_more_outside_strings(body: bytes, most: int) -> bool:
-    """Whether `most` commas and openings of a JSON text are not in strings."""
-    if b"\0" in body:  # of another encoding than UTF-8, whose quotes are not counted here
-        return True
-    if b"\\" in body:
-        body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    # Without commas between them, strings are no JSON, but much work.
-    if body.count(b'"') > 4 * most:
-        return True
-    return marks_in(b"".join(body.split(b'"')[::2])) >= most
+def values_so_far(body: bytes) -> Iterator[int]:
+    """At least the JSON values of a text, less one, after each piece of it: what stands in strings
+    does not count."""
+    if b"\0" in body:  # of another encoding than UTF-8, whose quotes are not found here
+        yield marks_in(body)
+        return
+    marks, quotes, cut_off = 0, 0, b""
+    for at in range(0, len(body), PIECE):
+        piece = cut_off + body[at : at + PIECE]
+        if b"\\" in piece:
+            piece = piece.replace(b"\\\\", b"")
+            cut_off = b"\\" if piece.endswith(b"\\") else b""
+            piece = piece.replace(b'\\"', b"")
+        parts = piece.split(b'"')
+        marks += marks_in(b"".join(parts[quotes % 2 :: 2]))
+        quotes += len(parts) - 1
+        # A comma or an opening for two strings: without them it is no JSON, but much work.
+        yield max(marks, quotes // 4)
 
 
 def nesting_exceeds(value: Any, limit: int) -> bool:
@@ -133,6 +141,30 @@ def dumps(value: Any) -> bytes:
         return text.encode()
     except UnicodeEncodeError:
         return "".join(_encode_ascii(value, 0)).encode()
+
+
+def dumps_in_steps(value: Any) -> Generator[None, None, bytes]:
+    """What `dumps` gives.  Yields after each long string, and within it."""
+    long: list[str] = []
+
+    def short(text: str) -> str:
+        if len(text) < LONG:
+            return encode_basestring(text)
+        long.append(text)
+        return "\0"  # is escaped in strings, and stands nowhere else
+
+    try:
+        first, *others = "".join(_encoder(short)(value, 0)).encode().split(b"\0")
+        written = [first]
+        for text, after in zip(long, others, strict=True):
+            written.append(b'"')
+            for at in range(0, len(text), PIECE):
+                written.append(encode_basestring(text[at : at + PIECE])[1:-1].encode())
+                yield
+            written += b'"', after
+    except (ValueError, RecursionError):  # there is more to it
+        return dumps(value)
+    return b"".join(written)
 
 
 def _finite(value: Any) -> Any:

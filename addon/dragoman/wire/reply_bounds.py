@@ -17,11 +17,11 @@ from .json_codec import (
     Json,
     NotJson,
     TooDeep,
-    has_more_outside_strings,
     loads,
     marks_in,
     nesting_exceeds,
     objects,
+    values_so_far,
 )
 
 MAX_REPLY = 8 * 1024 * 1024
@@ -127,7 +127,7 @@ def bounded(text: bytes) -> tuple[Any, str]:
     """The value of a reply or of an event; or none, and the bound that it exceeds.  Raises
     `NotJson`."""
     marks = marks_in(text) if len(text) > MAX_PARTS else 0  # one before each value, at least
-    if marks > MAX_VALUES and has_more_outside_strings(text, MAX_VALUES):
+    if marks > MAX_VALUES and any(values >= MAX_VALUES for values in values_so_far(text)):
         return None, f"more than {MAX_VALUES:,} JSON values"
     value = loads(text, checks=not marks)
     if marks > MAX_NESTING and nesting_exceeds(value, MAX_NESTING):

@@ -20,7 +20,7 @@ from ...repair.declared_tools import DeclaredTools
 from ...reply.turn_context import TurnContext
 from ...stored.store import StoreError
 from ...wire.errors import MAX_SAID, Refused, error_object
-from ...wire.json_codec import NotJson, dumps, loads, string
+from ...wire.json_codec import NotJson, dumps_in_steps, loads, string
 from ...wire.request_bounds import TooLarge
 from ..body_clues import MAX_ERROR
 from ..content_decoding import DecodingError
@@ -171,8 +171,8 @@ class BridgeRequests:
             changed = once_more(sent, said) if isinstance(sent, dict) else None
             if changed is None:
                 return
-            body = dumps(changed.chat)
-        except (DecodingError, NotJson, TooLarge) as error:
+            body = await in_slices(dumps_in_steps(changed.chat), flow)
+        except (ClientLeft, DecodingError, NotJson, TooLarge) as error:
             logger.debug("%s: its refusal stays: %s", name_of(flow), error)
             return
         except Exception:
@@ -211,7 +211,7 @@ def _converted(
     Raises `Refused` and `NotJson`."""
     conversion = yield from api.convert(request, settings, evidence)
     yield
-    body = dumps(adapted(conversion.chat, known, evidence))
+    body = yield from dumps_in_steps(adapted(conversion.chat, known, evidence))
     yield
     tools = conversion.declared()
     return body, replace(conversion.turn, called=tools.called), tools

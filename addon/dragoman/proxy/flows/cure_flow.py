@@ -27,7 +27,7 @@ from ...reply.facts import ChoiceTurn
 from ...stored.store import NotOpened, StoreError
 from ...stored.turn_reasoning import History, Remembered, with_reasoning
 from ...wire.errors import MAX_SAID, Refused
-from ...wire.json_codec import Json, NotJson, dumps, string
+from ...wire.json_codec import Json, NotJson, dumps_in_steps, string
 from ...wire.request_bounds import TooLarge
 from ..body_clues import MAX_ERROR
 from ..content_decoding import DecodingError
@@ -85,7 +85,8 @@ class CureFlow:
                 sent = await self._cured(flow, value, settings, evidence)
             if sent is not value:
                 await asyncio.sleep(0)  # others have their turn
-                self._send_changed(flow, dumps(sent), body, evidence)
+                changed = await in_slices(dumps_in_steps(sent), flow)
+                self._send_changed(flow, changed, body, evidence)
             return SentRequest(sent, value)
         except ClientLeft:
             logger.info("%s: the client has left before its request was read", name_of(flow))

@@ -26,11 +26,12 @@ from ...stored.continuation import (
 )
 from ...stored.save_context import SaveContext
 from ...stored.stored_response import resolved_items
-from ...wire.json_codec import dumps
+from ...wire.json_codec import dumps, dumps_in_steps
 from ..observe.recorder import ClientRequest
 from ..options import Settings
 from ..response_owner import asker_of
 from ..routes import Route, is_replayed
+from ..run_slices import in_slices
 from ..stored.async_store import AsyncStore
 from .client_api import (
     BridgedApi,
@@ -77,7 +78,8 @@ class ResponsesClient(BridgedApi):
                 store.warn_if_anonymous(request)
                 own = {name: value for name, value in body.items() if name != "input"}
                 items = resolved_items(whole.get("input"), {})
-                keeping = SaveContext(asker, own, dumps(items), replace(earlier, items=[]))
+                written = await in_slices(dumps_in_steps(items), flow)
+                keeping = SaveContext(asker, own, written, replace(earlier, items=[]))
             return WholeRequest(received, whole, earlier.items, body, keeping)
         kept = await store.one(asker, route.response_id)
         before: list[dict[str, Any]] = [
