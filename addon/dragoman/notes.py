@@ -52,6 +52,8 @@ class Evidence:
     """How many markers stay in the text, beside those that it quotes."""
     cures: Counter[tuple[str, str]] = field(default_factory=Counter)
     """What was changed in a request that is not bridged; it is in no other of these."""
+    changed: bool = False
+    """Whether repair has changed the reply otherwise than by making a call."""
     lost: bool = False
     """Whether another addon took the stream of the reply."""
 
@@ -61,6 +63,11 @@ class Evidence:
         if key not in self.notes and len(self.notes) >= MAX_KINDS:
             key = key[0], OTHERS
         self.notes[key] += count
+
+    def change(self, what: str, detail: str = "") -> None:
+        """Record what repair changes in a reply, other than to make a call."""
+        self.note(what, detail)
+        self.changed = True
 
     def call(self, name: str, leaked_as: str, form: str) -> None:
         """Record a tool call that repair made of text of the format `leaked_as`; `form` says how

@@ -48,6 +48,7 @@ def recorded(flow: http.HTTPFlow, client_request: ClientRequest | None) -> FlowR
     record.evidence.cure(done)
     record.evidence.request_left()
     record.evidence.call("bash", "dsml", "plain name")
+    record.evidence.change("dropped", "stray marker")
     record.streamed = True
     record.reply.add(b"from the upstream", b"to the client")
     record.reply.add(b", more", b"")
@@ -63,6 +64,7 @@ def test_a_record_is_read_the_same_while_its_flow_runs_and_from_a_file(
     running = read(flow)
     assert running.outcome is RUNNING
     assert running.upstream_missing == 3
+    assert running.evidence.changed
     record.outcome = ENDED
     record.end(flow)
     ended = replace(running, outcome=ENDED)

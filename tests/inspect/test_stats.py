@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.bridge.convert_recorded import convert_recorded
 from dragoman.inspect.exchange import Exchange, Step, Timing
 from dragoman.inspect.outcome import Job, Outcome
 from dragoman.inspect.stats import (
@@ -35,6 +36,7 @@ from dragoman.repair.formats.kimi_k2_names import header_of
 from dragoman.repair.formats.registry import ALL
 from dragoman.reply.calls import Calls
 from dragoman.wire.reply_bounds import Budget
+from tests.repair.streams import chunk, sse
 
 TEXT, EMPTY = Outcome("answered", "text"), Outcome("empty", "no answer, no call")
 SAID = ReplyFacts(parsed=True)
@@ -48,6 +50,7 @@ def count(
     *,
     leaked: Sequence[tuple[str, str]] = (),
     notes: Mapping[str, int] | None = None,
+    changed: bool = False,
     upstream: ReplyFacts = SAID,
     calls: int = 0,
     refused: int = 0,
@@ -66,6 +69,7 @@ def count(
         evidence.call("bash", *form)
     for what, number in (notes or {}).items():
         evidence.note(what, "a detail", number)
+    evidence.changed |= changed
     evidence.refused_calls += refused
     steps = () if first_token is None else (Step(first_token, 1, 1),)
     timing = Timing(steps) if streamed else None
@@ -95,10 +99,10 @@ def test_flows_are_counted_by_what_came_of_them() -> None:
         upstream=ReplyFacts(),
     )
     count(stats, Outcome("unread", "no reply of an LLM"), upstream=ReplyFacts())
-    count(stats, Outcome("cut", "max tokens"), notes={"dropped": 1})
+    count(stats, Outcome("cut", "max tokens"), notes={"dropped": 1}, changed=True)
     count(stats, EMPTY)
-    count(stats, notes={"dropped": 1})  # a stray marker
-    count(stats, notes={"left out": 1})  # a call that was sent natively, too
+    count(stats, notes={"dropped": 1}, changed=True)  # a stray marker
+    count(stats, notes={"left out": 1}, changed=True)  # a call that was sent natively, too
     count(stats, notes={"left as text": 1})
     count(stats, notes={"dropped": 1}, job="bridge")  # a tool that no chat host has
     told = table(stats)
@@ -110,6 +114,21 @@ def test_flows_are_counted_by_what_came_of_them() -> None:
     assert (told["note: dropped"], told["note: left out"]) == ("3", "1")
     assert told["failure: rate_limit_exceeded"] == told["failure: refused by Dragoman"] == "1"
     assert told["flows: no reply of an LLM"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("content", "changed"),
+    [("a", False), ("a<|tool_call_end|>", True), ("`<|tool_call_end|>`", False)],
+)
+def test_repair_says_of_a_reply_without_calls_whether_it_changed_it(
+    content: str, changed: bool
+) -> None:
+    evidence, stats = Evidence(), Stats()
+    chat = sse([chunk({"content": content}), chunk({}, "stop")])
+    tool = {"type": "function", "function": {"name": "bash"}}
+    convert_recorded(chat, {"tools": [tool]}, "chat", evidence, 0)
+    count(stats, evidence=evidence)
+    assert table(stats)["flows: repaired"] == str(int(changed))
 
 
 def test_tokens_add_up_and_unknown_ones_count_nothing() -> None:

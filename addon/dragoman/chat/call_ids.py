@@ -115,7 +115,7 @@ class ReplyCallIds:
         elsewhere = bool(raw.get("id")) and raw.get("index") not in (None, first)
         if not (elsewhere or function.get("name")):
             return raw
-        self._evidence.note("joined", "deltas of a call that each look like its first")
+        self._evidence.change("joined", "deltas of a call that each look like its first")
         self._counts_on = self._counts_on or elsewhere
         function = _without(function, "name")
         if not function:

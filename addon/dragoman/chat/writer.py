@@ -281,7 +281,7 @@ class ChatWriter:
         out, held = self._added(last), self.held
         self.held = []
         if out and held:
-            self._evidence.note("dropped", "an event without its end")
+            self._evidence.change("dropped", "an event without its end")
             held = []
         return out or [said.frame for said in held]
 

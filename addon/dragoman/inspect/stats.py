@@ -47,8 +47,6 @@ _OUTCOMES: dict[OutcomeLabel, str] = {
     "unread": "no reply of an LLM",
 }
 """The outcomes that the table lists, and their names there."""
-_CHANGES = frozenset({"dropped", "left out", "took out", "joined", "added finish_reason"})
-"""What repair notes of a reply that it changed without making a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +295,7 @@ def _outcome_label(job: Job, outcome: Outcome, evidence: Evidence) -> OutcomeLab
     """Only an answer or a call is clean, or repaired."""
     if outcome.ending != "answered":
         return outcome.ending
-    changed = job == "repair" and not _CHANGES.isdisjoint(_other_notes(evidence))
+    changed = job == "repair" and evidence.changed
     return "repaired" if evidence.calls or changed else "clean"
 
 

@@ -207,14 +207,14 @@ class MessagesWriter(NumberedWriter):
     def _other(self, part: Part, raw: Json) -> None:
         """A delta of a block that has no word."""
         if part in self._leaked_in and api.delta_of(raw).get("type") == api.SIGNATURE:
-            self._evidence.note("dropped", "the signature of thoughts that were repaired")
+            self._evidence.change("dropped", "the signature of thoughts that were repaired")
             return
         if part is self._begun:  # a signature alone
             self._begin_part(part)
         if part is self._open and self._writer.kind:
             self._writer.delta(api.delta_of(raw))
         else:
-            self._evidence.note("dropped", "a delta of a repaired block")
+            self._evidence.change("dropped", "a delta of a repaired block")
 
     def _finish(self, delta: Finish) -> None:
         raw: Any = delta.raw

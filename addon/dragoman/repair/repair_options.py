@@ -50,4 +50,4 @@ def note_piece(evidence: Evidence, piece: Dropped | LeftAsText) -> None:
     elif piece.kind is Drop.SHAPE:
         evidence.note(piece.kind.value, piece.what)
     else:
-        evidence.note("dropped", f"{piece.kind.value} {piece.what}".rstrip())
+        evidence.change("dropped", f"{piece.kind.value} {piece.what}".rstrip())

@@ -182,7 +182,7 @@ class RepeatedCalls(Generic[OfHost]):
         return held or []
 
     def _drop(self, call: ComparedCall, why: str) -> None:
-        self._evidence.note("left out", f"a call of {call.name} that {why}")
+        self._evidence.change("left out", f"a call of {call.name} that {why}")
         self._held.remove(call)
         call.held, call.dropped = None, True
 

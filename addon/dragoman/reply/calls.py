@@ -131,13 +131,13 @@ class Calls:
             self._look(delta.text)
             return self._begin(delta)
         if isinstance(delta, Other) and delta.unread in (Unread.HEAD, Unread.TOKEN):
-            self._evidence.note(*delta.unread.value)
+            self._evidence.change(*delta.unread.value)
             return []
         out = self.release()
         if isinstance(delta, Arguments):
             self._look(delta.text)
             if delta.part in self._has_all:
-                self._evidence.note("dropped", "arguments beside those in the name of a call")
+                self._evidence.change("dropped", "arguments beside those in the name of a call")
                 return out
         return out + self._send(delta)
 
@@ -161,7 +161,7 @@ class Calls:
         mended = _KEY_WITH_TAG.sub(key, near)
         if mended != near:
             self._mended.add(delta.part)
-            self._evidence.note("took out", f"a tag in a key of the arguments of {call.name}")
+            self._evidence.change("took out", f"a tag in a key of the arguments of {call.name}")
         found = _KEY_BEGUN.search(mended, max(0, len(mended) - _NEAR))
         if found and found["key"] in declared and found.start("tag") >= len(before):
             self._halves[delta.part] = Arguments(delta.part, found["tag"], delta.raw)
@@ -199,7 +199,7 @@ class Calls:
         if not delta.text and self._tools.may_be_cut(delta.name):
             return []
         if name != held.name:
-            self._evidence.note("joined", "the name of a call that came in pieces")
+            self._evidence.change("joined", "the name of a call that came in pieces")
         return self.release()
 
     def release(self) -> list[Delta]:
@@ -247,7 +247,7 @@ class Calls:
             text, what = arguments, "a call in"
             self._has_all.add(delta.part)
             self._mended.add(delta.part)
-        self._evidence.note("took out", f"{what} the name of {tool}")
+        self._evidence.change("took out", f"{what} the name of {tool}")
         return CallBegin(delta.part, delta.id, tool, text, delta.raw)
 
     # The end

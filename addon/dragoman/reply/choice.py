@@ -202,7 +202,7 @@ class Choice:
         if not self.finished and (self.calls.leaks or self.cut):
             self.finished = True
             reason = "length" if self.cut else "tool_calls"
-            self._evidence.note("added finish_reason", reason)
+            self._evidence.change("added finish_reason", reason)
             slot.out.append(Finish(self._choice, reason, added=True))
 
     def abandon(self, slot: Slot) -> None:

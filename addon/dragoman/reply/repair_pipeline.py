@@ -251,7 +251,7 @@ class RepairPipeline:
         if self._reports_end and not self._has_chunk:
             self._look_for_chunk(rest[0].raw)
         if is_half(rest[0]) or self._is_cut(rest[0].raw):
-            self._evidence.note("dropped", "an event without its end")
+            self._evidence.change("dropped", "an event without its end")
             return None
         return rest
 
@@ -276,7 +276,7 @@ class RepairPipeline:
             self.ended = True
             return
         if any([self._form.close().strip(), *self._splitter.close()]):
-            self._evidence.note("dropped", "an event without its end")
+            self._evidence.change("dropped", "an event without its end")
         end = self._end_with(b"")
         if turn_ended(end) and not self._is_in_call:
             self.ended = True

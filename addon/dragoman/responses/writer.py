@@ -318,7 +318,7 @@ class ResponsesWriter(NumberedWriter):
                 raw = {name: whole[name] for name in raw}
             self._native.copy_event(raw, output_index=self._copied[index])
         else:
-            self._evidence.note("dropped", f"{raw['type']} of a repaired item")
+            self._evidence.change("dropped", f"{raw['type']} of a repaired item")
 
     def _finish(self, delta: Finish, event: Json) -> None:
         response = event.get("response")

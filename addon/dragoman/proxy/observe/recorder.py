@@ -93,6 +93,7 @@ class FlowRecorder:
             "calls": [[name, count] for name, count in evidence.calls.items()],
             "forms": _counts(evidence.forms),
             "refused": evidence.refused_calls,
+            "changed": evidence.changed,
             "tools": bool(self.tools),
             "missing": [upstream.missing, client.missing],
             "steps": b"".join(steps),
@@ -207,6 +208,7 @@ def _evidence(kept: Mapping[str, Any]) -> Evidence:
         notes=of_request + of_reply,
         of_request=of_request,
         cures=cures,
+        changed=kept.get("changed", False),
     )
 
 
