@@ -85,6 +85,28 @@ def test_a_text_that_is_read_in_steps_is_not_lost_where_repair_gives_up(
     assert long in b"".join(out.raw for out in sent).decode()
 
 
+def test_a_call_that_is_open_where_repair_gives_up_goes_on_as_itself(
+    stage: ChatRepair, evidence: Evidence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue, "MAX_HELD", 10)
+    leak = f'{CB}bash:0{AB}{{"command": "ls"}}{CE}'
+    function = {"name": "bash", "arguments": '{"command": '}
+    begin = {"index": 0, "id": "call_host", "type": "function", "function": function}
+    end = {"index": 0, "function": {"arguments": '"pwd"}'}}
+    doubtful = [frame({"content": "<"}, index) for index in range(1, 12)]
+    frames = [frame({"content": leak}), frame({"tool_calls": [begin]}), *doubtful]
+    frames.append(frame({"tool_calls": [end]}))
+    sent = [out.json for each in frames for out in stage.feed(each)]
+    sent += [out.json for out in stage.close()]
+    assert "gave up repair too much to hold back" in evidence.lines()
+    arguments = ["", ""]
+    for value in sent:
+        for choice in value["choices"]:
+            for element in choice["delta"].get("tool_calls", ()):
+                arguments[element["index"]] += element["function"].get("arguments", "")
+    assert arguments == ['{"command": "ls"}', '{"command": "pwd"}']
+
+
 def test_undecided_choices_cost_little(stage: ChatRepair) -> None:
     def calls(rounds: int) -> int:
         frames = [frame({"content": "f"}, index) for index in range(100)] * rounds

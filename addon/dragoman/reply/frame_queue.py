@@ -22,6 +22,7 @@ from ..notes import Evidence
 from ..repair.repair_options import RepairOptions
 from ..repair.scanner import Scanner
 from ..wire.errors import read_error
+from ..wire.heartbeats import HEARTBEAT
 from ..wire.reply_bounds import (
     MAX_AFTER_OPEN,
     MAX_HELD,
@@ -31,7 +32,7 @@ from ..wire.reply_bounds import (
     STEP,
     Budget,
 )
-from ..wire.sse import HEARTBEAT, Frame
+from ..wire.sse import Frame
 from .channel import Channel, join_pieces
 from .choice import Choice, Declared
 from .stage import RepairStage, Steps
@@ -472,9 +473,10 @@ class QueuedRepair(RepairStage):
                 for slot in said.slots:
                     slot.out = [] if slot.delta is None else [slot.delta]
                 self.facts.left(said, self.reader, [said.frame])
-        bridges = self._writer is not self._own_writer
-        writer = self._writer if bridges else None
-        self._unrepaired = Unrepaired(self.reader, writer, self.facts)
+        # A leaked call that has left may have the index of one of the host's.
+        numbers = self.reader.one_channel and self.reader.remembered <= MAX_REMEMBERED
+        writes = self._writer is not self._own_writer or (self._changed and numbers)
+        self._unrepaired = Unrepaired(self.reader, self._writer if writes else None, self.facts)
         self._queue, self._choices = [], {}
         return out
 
