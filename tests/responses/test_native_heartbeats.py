@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from dragoman.notes import Evidence
 from dragoman.reply.repair_pipeline import RepairPipeline
-from dragoman.wire.sse import HEARTBEAT, encode_chunk, split
+from dragoman.wire.heartbeats import HEARTBEAT
+from dragoman.wire.sse import encode_chunk, split
 from tests.bridge.hosts import HOSTS, OPENAI, Host, Said
 from tests.bridge.native_grammar import check_native
 from tests.responses.test_repair import CALLED, SECTION, cut, repaired, shown, stage, text

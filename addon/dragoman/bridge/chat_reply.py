@@ -9,8 +9,9 @@ from ..reply.turn_context import TurnContext
 from ..reply.words import Arguments, CallBegin, Cited, Delta, Part, Text
 from ..wire.errors import OPENAI, ErrorForm, ErrorObject, error_json
 from ..wire.finish_reasons import TurnEnd
+from ..wire.heartbeats import HEARTBEAT
 from ..wire.json_codec import Json
-from ..wire.sse import HEARTBEAT, encode
+from ..wire.sse import encode
 from ..wire.usage import Counts, chat_usage
 
 _REASONS: dict[TurnEnd, str] = {

@@ -13,6 +13,7 @@ from ..messages import names as api
 from ..messages.call_ids import new_call_ids
 from ..messages.errors import error_event
 from ..messages.event_writer import BlockWriter
+from ..messages.heartbeats import PING
 from ..messages.names import TextKind
 from ..notes import Evidence
 from ..repair.declared_tools import ToolLookup
@@ -91,7 +92,7 @@ class MessagesReply:
     def heartbeat(self) -> None:
         if not self.ended:
             self.start()
-            self.events.send([api.PING])
+            self.events.send([PING])
 
     def _send(self) -> None:
         self.events.send(self._writer.frames)

@@ -28,8 +28,9 @@ from ..reply.words import (
     Unread,
 )
 from ..wire.chat_end import error_frame
+from ..wire.heartbeats import HEARTBEAT
 from ..wire.json_codec import Json, array, string
-from ..wire.sse import BLANK_LINE_ENDS, HEARTBEAT, Frame, encode_chunk
+from ..wire.sse import BLANK_LINE_ENDS, Frame, encode_chunk
 from .call_ids import ReplyCallIds, more_arguments
 from .delta import choice_index
 from .reader import LEGACY, ChatReader

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Literal
 
 from ..wire.json_codec import Json, NotJson, array, dumps, loads, objects, string
-from ..wire.sse import encode_event
 
 MESSAGE_START = "message_start"
 BLOCK_START = "content_block_start"
@@ -46,10 +45,6 @@ def is_event(value: Json) -> bool:
 def is_message(value: Json) -> bool:
     """Whether this is a whole reply."""
     return value.get("type") == "message" and isinstance(value.get("content"), list)
-
-
-PING = encode_event({"type": "ping"})
-"""What keeps a client waiting, anywhere after the first event."""
 
 
 def index_of(event: Json) -> int | None:

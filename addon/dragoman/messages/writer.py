@@ -34,6 +34,7 @@ from ..wire.sse import Frame, encode_event
 from . import names as api
 from .call_ids import new_call_ids
 from .event_writer import BlockWriter
+from .heartbeats import PING
 from .names import TextKind
 
 MAX_WORDLESS = 64
@@ -70,7 +71,7 @@ class MessagesWriter(NumberedWriter):
         return self._held
 
     def heartbeat(self) -> Frame:
-        return api.PING if self._has_begun and not self._reader.ended else Frame(b"")
+        return PING if self._has_begun and not self._reader.ended else Frame(b"")
 
     def error(self, message: str) -> Frame:
         return encode_event(api.error_body(message))

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from ..notes import Evidence
 from ..wire.body_form import BodyForm
 from ..wire.chat_end import CHUNK, EARLY, TAIL, has_ended, is_done, is_half, turn_ended
+from ..wire.heartbeats import HEARTBEAT
 from ..wire.reply_bounds import STEP
-from ..wire.sse import BLANK_LINE_ENDS, DONE, HEARTBEAT, LARGE, Frame, FrameSplitter, joined
+from ..wire.sse import BLANK_LINE_ENDS, DONE, LARGE, Frame, FrameSplitter, joined
 from .facts import TurnReader
 from .stage import RepairStage, Steps, at_once
 

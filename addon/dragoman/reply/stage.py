@@ -6,7 +6,8 @@ from collections.abc import Generator
 from typing import TypeVar
 
 from ..wire.chat_end import error_frame
-from ..wire.sse import HEARTBEAT, Frame
+from ..wire.heartbeats import HEARTBEAT
+from ..wire.sse import Frame
 from .facts import TurnReader
 
 T = TypeVar("T")

@@ -32,8 +32,9 @@ from ..reply.words import (
 )
 from ..wire.chat_calls import Call
 from ..wire.chat_end import error_frame
+from ..wire.heartbeats import HEARTBEAT
 from ..wire.json_codec import Json, objects
-from ..wire.sse import HEARTBEAT, Frame
+from ..wire.sse import Frame
 from . import names as api
 from .call_emitter import CallEmitter
 from .host_reader import TEXT_ITEMS, HostText

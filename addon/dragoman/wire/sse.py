@@ -147,10 +147,6 @@ class Frame:
         )
 
 
-HEARTBEAT = Frame(b": waiting for the upstream\n\n")
-"""A comment, ignored by parsers: it can stand between any two events."""
-
-
 def _without_bom(raw: bytes) -> bytes:
     """The LF of a CRLF that was cut may precede it."""
     return raw.removeprefix(b"\n").removeprefix(_BOM)
