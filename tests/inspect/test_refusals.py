@@ -70,6 +70,10 @@ def test_the_advice_does_not_name_what_is_done_already() -> None:
         ('Input should be {"a": "secret words"}', "", "Input should be"),
         ("Got: 'some secret words' and more", "sk-123", "Got"),
         ("Value sk-abc123def456 is no key", "", "Value is no key"),
+        ("Die Anfrage ist ungültig: »secret« fehlt", "", "Die Anfrage ist ungültig"),
+        ("The model “secret” is overloaded", "", "model is overloaded"),
+        ("messages 参数非法。请检查文档。", "", "messages 参数非法"),
+        ("参数错误：“secret” 不合法", "", "参数错误"),
         ("", "", ""),
     ],
 )

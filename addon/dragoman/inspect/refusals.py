@@ -124,7 +124,15 @@ _IS_FIELD = re.compile(_FIELD)
 _TOKEN = re.compile(
     rf"""['"`]({_FIELD})['"`]|(?<!\w)(['"`]).{{0,300}}?\2|(\S{{1,300}})""", re.DOTALL
 )
-_WORD = re.compile(r"[A-Za-z_][A-Za-z_'-]{0,23}|\d{1,7}")
+_WORD = re.compile(r"[^\W\d](?:[^\W\d]|['-]){0,23}|\d{1,7}")
+"""In any script."""
+_SIGNS = str.maketrans(
+    {
+        **dict(zip("：，。；！（）", (": ", ", ", ". ", "; ", "! ", " (", ") "), strict=True)),
+        **dict.fromkeys("“”„«»「」", '"'),
+    }
+)
+"""Those of other scripts, as they are in English."""
 _SAYS_NOTHING = re.compile(
     r"(?:(?>bad|invalid|request|error|code|status|upstream|provider|api|validation|\d{3}|-"
     r"|[\w.]{0,40}?(?:error|exception))\s*+)++:\s++|(?:the|this|your|an?)\s++",
@@ -138,7 +146,7 @@ _MAX_READ = 500
 def reason_in(message: str, param: str = "") -> tuple[str, str]:
     """Why a host refuses a request, in its own words: the field that is wrong, and what is wrong
     with it, up to what may be of the request.  No quoted value, no key."""
-    message = message[:_MAX_READ].lstrip()
+    message = message[:_MAX_READ].translate(_SIGNS).lstrip()
     for _ in range(3):
         said = _SAYS_NOTHING.match(message)
         message = message[said.end() :] if said else message
