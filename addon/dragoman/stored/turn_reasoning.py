@@ -117,7 +117,8 @@ class History:
     def names(self, calls: Sequence[CallDelta]) -> list[str]:
         """The name of the next turn if it makes these calls, and those that lead to it."""
         before = self._before.hex()
-        parsed = sum(len(call.arguments) for call in calls) <= MAX_CHECKED  # of more their text
+        # Longer arguments are known by their very text.  With another bound kept names differ.
+        parsed = sum(len(call.arguments) for call in calls) <= MAX_CHECKED
         named = [["said", before]]
         for call in calls:
             arguments = (_canonical if parsed else str.strip)(call.arguments)

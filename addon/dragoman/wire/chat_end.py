@@ -17,9 +17,9 @@ TAIL = 8192
 """Bytes of the end of what was sent that have to be searched: some last events."""
 # Some clients see no code, and ask again after words such as "connection error", "ended without".
 EARLY = "The upstream's stream ended without a finish reason."
-# JSON escapes the quotes of text; ``[DONE]`` may be in any.
 CHUNK = b'"choices"'
 """What every chunk has."""
+# JSON escapes the quotes of text; ``[DONE]`` may be in any.
 _TURN_ENDED = re.compile(rb'"finish_reason"\s*:\s*"\w')
 _DONE = re.compile(rb"(?:\A|[\r\n])data:[ \t]*\[DONE\][ \t]*(?:[\r\n]|\Z)")
 

@@ -88,7 +88,8 @@ _LISTS = (
 
 @dataclass(slots=True)
 class Budget:
-    """What one reply has spent.  Made once a reply, and given to all that read of it."""
+    """What one reply has spent, of all its choices and texts.  Repair has one, the bridge, and the
+    reader of facts of each side."""
 
     size: int = 0
     """Bytes, about, that a bridged turn takes: see `MAX_REPLY`."""

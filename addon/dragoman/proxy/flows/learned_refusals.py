@@ -16,7 +16,7 @@ from ...wire.json_codec import Json
 from ..chat_only_hosts import LEARNED_FOR
 
 MAX_MODELS = 1000
-"""Of each the words of five refusals at most are kept, of 6 kB each."""
+"""Of each the words of five refusals at most are kept, of 12 kB each."""
 Asked: TypeAlias = tuple[bytes, str]
 """Who asks which host (`asker_of`), and the model."""
 
