@@ -56,6 +56,22 @@ def test_a_stream_is_the_same_in_any_pieces_and_whole(folder: Path) -> None:
     assert cut[1] == (whole[: len(cut[1])] if pipeline.broken else whole)
 
 
+@pytest.mark.parametrize("repaired", [True, False])
+def test_what_comes_after_the_client_s_end_is_no_fact_of_its_reply(*, repaired: bool) -> None:
+    repair = ChatRepair(DeclaredTools({}), RepairOptions(), Evidence(), NOW) if repaired else None
+    pipeline = BridgePipeline(new_reply(Evidence()), repair)
+    pipeline.reply.open()
+    failed = {"error": {"message": "Overloaded.", "code": "overloaded"}}
+    pipeline.feed(chat_sse([text("Hel"), failed], done=False))
+    assert pipeline.reply.writer.ended
+    pipeline.read.ended(pipeline.reply.response)
+    facts = pipeline.read.client.facts
+    assert facts.error_code
+    usage = {"prompt_tokens": 3, "completion_tokens": 4}
+    pipeline.feed(chat_sse([text("lo"), text("!"), chat_chunk({}, "stop", usage=usage)]))
+    assert pipeline.read.client.facts == facts
+
+
 def test_deltas_that_come_in_one_read_are_written_one_by_one() -> None:
     words = [
         "a",

@@ -403,6 +403,8 @@ class TurnReader:
                 if not upstream.begun:
                     upstream.measure(frame)
                 upstream.more(reader, part, text)
+            if self.client_ended:
+                return
             if left is not None and (counts or left.kind not in client.known):
                 client.more(reader, left, text)
             elif counts:
@@ -453,7 +455,8 @@ class TurnReader:
         self._begun = True
 
     def ended(self, response: Json) -> None:
-        """What the client received is this response."""
+        """What the client received is this response; it receives no more."""
+        self.client_ended = True
         try:
             self.client = ReplyReader(self._find)
             self.client.reply(response)
