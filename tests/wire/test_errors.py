@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.wire.errors import error_json, http_error, stream_error
+from dragoman.wire.errors import error_json, error_object, http_error, known_error
 
 CONTEXT = "context_length_exceeded"
 QUOTA = "insufficient_quota"
@@ -198,8 +198,8 @@ def test_who_meets_a_limit_hears_when_to_ask_again(
     error = http_error(status, body, retry_after=given)
     assert (error.status, error.retry_after) == (status, wait)
     assert json.loads(error.body)["error"]["message"].startswith(message.rstrip("."))
-    told = stream_error({"error": {"message": message, "code": status}})
-    assert told is not None and (told.code == RATE) == (wait != "" and given != "9")
+    told = known_error(error_object({"error": {"message": message, "code": status}}))
+    assert (told.code == RATE) == (wait != "" and given != "9")
     found = re.search(r"(?i)try again in\s*(\d+(?:\.\d+)?)\s*(s|ms|seconds?)", told.message)
     assert bool(found) == (told.code == RATE)
 

@@ -15,7 +15,7 @@ from dragoman.repair.repair_options import RepairOptions
 from dragoman.reply.stage import at_once
 from dragoman.responses.dialects import CODEX, OPENAI
 from dragoman.wire.chat_end import has_ended
-from dragoman.wire.errors import stream_error
+from dragoman.wire.errors import error_object, known_error, read_error
 from tests.repair.streams import repair_whole, summarize
 
 from ..bridge.replying import Run, chunk, ended, new_reply, run, run_body, run_bytes, sse, text
@@ -93,14 +93,14 @@ def test_a_choice_whose_error_is_empty_has_none(nothing: Any) -> None:
 
 def test_a_code_of_the_hosts_own_is_no_status() -> None:
     for code in ("1261", 1261, 40001):
-        error = stream_error({"error": {"code": code, "message": "Prompt is too long"}})
-        assert error is not None and error.code == CONTEXT
+        error = error_object({"error": {"code": code, "message": "Prompt is too long"}})
+        assert known_error(error).code == CONTEXT
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 408, 409, 425])
 def test_what_may_pass_is_not_told_as_final(status: int) -> None:
-    error = stream_error({"error": {"code": status, "message": "m"}})
-    assert error is not None and error.code == "server_error"
+    error = error_object({"error": {"code": status, "message": "m"}})
+    assert known_error(error).code == "server_error"
 
 
 def test_an_error_event_is_an_error_whatever_its_data() -> None:
@@ -143,7 +143,7 @@ def test_an_error_after_the_finish_reason_loses_nothing() -> None:
     ],
 )
 def test_what_is_no_error_is_not_taken_for_one(value: Any) -> None:
-    assert stream_error(value) is None
+    assert read_error(value) is None
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_what_is_no_error_is_not_taken_for_one(value: Any) -> None:
 )
 def test_all_who_read_an_event_agree_whether_it_is_an_error(event: str, is_error: bool) -> None:
     stream = f"data: {event}\n\n".encode()
-    assert (stream_error(json.loads(event)) is not None) is is_error
+    assert (read_error(json.loads(event)) is not None) is is_error
     assert (parse_reply(stream).error is not None) is is_error
     assert bool(summarize(stream).error_code) is is_error
     assert has_ended(stream) is is_error

@@ -150,13 +150,6 @@ def http_error(status: int, body: bytes, *, retry_after: str = "") -> HttpError:
     return HttpError(status, new_body, header)
 
 
-def stream_error(value: Any, *, named: bool = False) -> ErrorObject | None:
-    """The error in a chunk of a stream, or in a reply with status 200; None if there is none.
-    `named`: the frame is an ``event: error``."""
-    error = error_object(value) if named else read_error(value)
-    return None if error is None else known_error(error)
-
-
 def known_error(error: ErrorObject) -> ErrorObject:
     """An error of an upstream's, as clients know it."""
     code = known_code(error.code, error.type, error.message, error.status)
