@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 import socket
@@ -10,6 +11,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 
 import h2.config
 import h2.connection
@@ -62,12 +64,11 @@ def chat(
     return Chat(upstream, mitmdump(*arguments, scripts=(ADDON, CONTROLS)))
 
 
-def leave(chat: Chat, job: str, moment: str, *, http2: bool) -> str:
+def leave(chat: Chat, job: str, moment: str, *, ask: Ask) -> str:
     """Ask, read until that moment, and go; returns the key of the request upstream."""
     options, until = MOMENTS[moment]
     key = f"left{next(_keys)}x"
     path, request = JOBS[job]
-    ask = _http2 if http2 else _http1
     with ask(chat.proxy.port, f"/leaving;key={key}{options}{path}", request) as pieces:
         got = b""
         while until not in got:
@@ -87,8 +88,11 @@ def _http1(port: int, path: str, request: object) -> Iterator[Iterator[bytes]]:
 
 
 @contextlib.contextmanager
-def _http2(port: int, path: str, request: object) -> Iterator[Iterator[bytes]]:
-    """Goes by resetting the stream; the connection stays a little longer."""
+def _http2(
+    port: int, path: str, request: object, *, resets: bool = True
+) -> Iterator[Iterator[bytes]]:
+    """Goes by resetting the stream, and the connection stays a little longer; or by closing the
+    connection."""
     body = json.dumps(request).encode()
     speaker = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8"))
     speaker.initiate_connection()
@@ -104,9 +108,10 @@ def _http2(port: int, path: str, request: object) -> Iterator[Iterator[bytes]]:
     ):
         connection.sendall(speaker.data_to_send())
         yield _bodies(speaker, connection)
-        speaker.reset_stream(1, h2.errors.ErrorCodes.CANCEL)
-        connection.sendall(speaker.data_to_send())
-        time.sleep(0.1)
+        if resets:
+            speaker.reset_stream(1, h2.errors.ErrorCodes.CANCEL)
+            connection.sendall(speaker.data_to_send())
+            time.sleep(0.1)
 
 
 def _bodies(speaker: h2.connection.H2Connection, connection: ssl.SSLSocket) -> Iterator[bytes]:
@@ -118,19 +123,32 @@ def _bodies(speaker: h2.connection.H2Connection, connection: ssl.SSLSocket) -> I
         connection.sendall(speaker.data_to_send())
 
 
+Ask = Callable[[int, str, object], AbstractContextManager[Iterator[bytes]]]
+WAYS: dict[str, Ask] = {
+    "HTTP/1.1": _http1,
+    "HTTP/2": _http2,
+    "HTTP/2, its connection": functools.partial(_http2, resets=False),
+}
+SAID = {
+    "HTTP/1.1": "Client disconnected",
+    "HTTP/2": "stream reset by client (CANCEL)",
+    "HTTP/2, its connection": "peer closed connection",
+}
+
+
 def has_left(upstream: Upstream, key: str) -> bool:
     return any(f"key={key};" in request.path for request in list(upstream.left))
 
 
-@pytest.mark.parametrize("http2", [False, True], ids=["HTTP/1.1", "HTTP/2"])
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("job", JOBS)
-def test_the_request_upstream_is_cancelled(chat: Chat, job: str, moment: str, http2: bool) -> None:
-    key = leave(chat, job, moment, http2=http2)
+def test_the_request_upstream_is_cancelled(chat: Chat, job: str, moment: str, way: str) -> None:
+    key = leave(chat, job, moment, ask=WAYS[way])
     eventually(lambda: has_left(chat.upstream, key), "the upstream is told")
     log = chat.proxy.wait_for_log(f"key={key};.*: ✗ client left · {job}")
     (line,) = [line for line in log.splitlines() if f"key={key};" in line]
-    assert "Client disconnected" in line or "stream reset by client (CANCEL)" in line
+    assert SAID[way] in line
     assert "crashed" not in log
 
 
@@ -170,8 +188,8 @@ def test_a_client_that_leaves_takes_nobody_with_it(chat: Chat) -> None:
         for n, _ in enumerate(asked):
             key = f"stays{n}x"
             eventually(lambda key=key: chat.upstream.requests_of("staying", key))
-        for http2 in (False, True):
-            leave(chat, "bridge", "in a running stream", http2=http2)
+        for ask in (_http1, _http2):
+            leave(chat, "bridge", "in a running stream", ask=ask)
         chat.upstream.release("staying")
         for reply in asked:
             assert reply.result().complete
@@ -184,7 +202,7 @@ def test_nothing_stays_behind(chat: Chat) -> None:
     kinds = itertools.cycle(itertools.product(JOBS, MOMENTS, (False, True)))
 
     def one(kind: tuple[str, str, bool]) -> None:
-        leave(chat, kind[0], kind[1], http2=kind[2])
+        leave(chat, kind[0], kind[1], ask=_http2 if kind[2] else _http1)
 
     with ThreadPoolExecutor(20) as pool:
         list(pool.map(one, itertools.islice(kinds, 20)))  # what is made once is there now

@@ -43,6 +43,8 @@ class FlowState:
     cure: Cure = "off"
     """Whether the request was changed, for models whose hosts refuse something
     (`flows.cure_flow`)."""
+    client_left: bool = False
+    """Whether its client has left, after its whole request (`mitm.http_stream`)."""
 
 
 # Of the module: a script that is loaded anew finds the flows that run.

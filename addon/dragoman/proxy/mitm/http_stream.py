@@ -45,6 +45,7 @@ from mitmproxy.proxy.layers.http._events import (
 )
 
 from ...wire.reply_bounds import MAX_REPLY
+from ..flow_state import known_state
 from ..flows.live_stream import LiveStream
 from ..options import OptionsOverlay
 from .interpreter import (
@@ -347,12 +348,15 @@ class Stream(HttpStream):
         self, event: RequestProtocolError | ResponseProtocolError
     ) -> layer.CommandGenerator[None]:
         """As its parent does, unless the client can be sent an error of the upstream."""
-        if isinstance(event, ResponseProtocolError):
+        if isinstance(event, RequestProtocolError):
+            if (state := known_state(self.flow)) is not None:
+                state.client_left = self.client_state == self.state_done
+        else:
             if self.client_state == self.server_state == self.state_done:
                 return  # a second fault of a connection, while the first was being sent
             # mitmproxy's words for a reset by either side.
-            error = event.message.replace("stream reset by client", "stream reset by server")
-            if (yield from self._send_error(error)):
+            event.message = event.message.replace("reset by client", "reset by server")
+            if (yield from self._send_error(event.message)):
                 return
         yield from super().handle_protocol_error(event)
 

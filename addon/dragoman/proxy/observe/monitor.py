@@ -23,7 +23,7 @@ from ...notes import TurnFacts, printable
 from ...repair.declared_tools import DeclaredTools
 from ...reply.facts import ReplyReader
 from ...wire.chat_end import EARLY
-from ..flow_state import forget
+from ..flow_state import forget, state_of
 from ..flows.live_stream import LiveStream, WatchedStream
 from ..routes import is_self_test
 from .flow_name import host_of, name_of
@@ -39,8 +39,6 @@ BRIDGED = ":left_right_arrow:"
 BRIDGED_AND_REPAIRED = ":hammer_and_pick:"
 FAILED = ":heavy_multiplication_x:"
 MARKS = (INTERCEPTED, REPAIRED, BRIDGED, BRIDGED_AND_REPAIRED, FAILED)
-_LEFT = ("Client disconnected", "stream reset by client")
-"""The beginning of mitmproxy's message, in HTTP/1 and HTTP/2."""
 SILENTLY_USELESS = 20
 """Unreadable replies of a host in a row after which a warning is logged."""
 MAX_HOSTS = 1000
@@ -174,7 +172,7 @@ class FlowMonitor:
     @staticmethod
     def _log(flow: http.HTTPFlow, record: FlowRecorder, facts: TurnFacts, line: str) -> None:
         error = flow.error.msg if flow.error else ""
-        told = _broken(flow, facts) or not error.startswith(_LEFT)
+        told = _broken(flow, facts) or not state_of(flow).client_left
         cause = [printable(error)] if error and told else []
         quiet = record.outcome.ending in ("answered", "unread") and record.evidence.empty
         if record.job == "bridge" or not quiet or cause:
@@ -251,7 +249,7 @@ def _broken(flow: http.HTTPFlow, facts: TurnFacts) -> str:
         return ""
     if flow.error.msg == EARLY:
         return "ended early"
-    return "client left" if flow.error.msg.startswith(_LEFT) else "connection broken"
+    return "client left" if state_of(flow).client_left else "connection broken"
 
 
 def _mark(record: FlowRecorder) -> str:
