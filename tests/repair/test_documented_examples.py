@@ -9,6 +9,7 @@ import pytest
 
 from dragoman.bridge.convert_recorded import convert_recorded
 from dragoman.notes import Evidence
+from dragoman.repair.formats.registry import NAMES
 from tests.live.mitmdump import ROOT
 from tests.repair.streams import NOW, Read, chunk, read, sse
 
@@ -29,6 +30,12 @@ def repaired(model: str, text: str, finish: str) -> Read:
     pieces = [chunk({"content": text[at : at + 5]}, model=model) for at in range(0, len(text), 5)]
     stream = sse([*pieces, chunk({}, finish, model=model)])
     return read(convert_recorded(stream, request, None, Evidence(), NOW))
+
+
+def test_the_page_has_a_row_for_each_format() -> None:
+    table = PAGE.split("## Formats")[1].split("###")[0]
+    rows = [row.split(" | ")[0] for row in table.splitlines() if row.startswith("| `")]
+    assert sorted(re.findall(r"`(\w+)`", "".join(rows[1:]))) == sorted(NAMES)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

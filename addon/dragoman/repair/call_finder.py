@@ -42,11 +42,11 @@ _ENDS = "im_end|eot_id|eom_id|endoftext|end_of_text|end|return"
 """Tokens that end a turn, between bars."""
 _REST = re.compile(
     rf"\s*+(?:</(?P<name>s|{_AROUND}?(?:{_OF_CALLS}){_AROUND}+)>"
-    rf"|<｜end▁of▁sentence｜>|<\|(?:{_ENDS})\|>)"
+    rf"|<eos>|<｜end▁of▁sentence｜>|<\|(?:{_ENDS})\|>)"
 )
 """What belongs to a call that it follows directly: a closing tag that some format may have, be it
 misspelt, or a token that ends a turn."""
-_REST_SO_FAR = re.compile(rf"\s*+<(?:/{_AROUND}|[｜|]{_AROUND})?+\Z")
+_REST_SO_FAR = re.compile(rf"\s*+<(?:/{_AROUND}|[｜|]{_AROUND}|e(?:os?)?)?+\Z")
 
 
 class CallFinder:

@@ -242,6 +242,10 @@ SHAPES = {
     "the end of a turn": (f"<tool_call>{OBJECT}</tool_call></s>", BASH),
     "tool_request": (f"So.\n[TOOL_REQUEST]{OBJECT}[END_TOOL_REQUEST]", "So.\n" + BASH),
     "tool_request, over lines": (f"[TOOL_REQUEST]\n{OBJECT}\n[END_TOOL_REQUEST]", BASH),
+    "tool_request in angles": (
+        f"So.\n<<<TOOL_CALL>>>\n{OBJECT}\n<<<END_TOOL_CALL>>>",
+        "So.\n" + BASH,
+    ),
     "toolcall and an element": (f"<toolcall><bash>{LS}</bash></toolcall>", BASH),
     "toolcall, over lines": (f"<toolcall>\n<bash>\n{LS}\n</bash>\n</toolcall>", BASH),
     "hunyuan a13b": (f"<answer><tool_calls>[{OBJECT}]</tool_calls></answer>", BASH),
@@ -299,6 +303,19 @@ SHAPES = {
         '<|tool_call>call:get_weather{location:"a "b" c",date:"d"}<tool_call|>',
         '[get_weather {"location":"a \\"b\\" c","date":"d"}]',
     ),
+    # Tokens of Python's in JSON.
+    "trailing commas": (
+        '<tool_call>{"name": "bash", "arguments": {"command": "ls", "timeout": 5,},}</tool_call>',
+        BOTH,
+    ),
+    "a word of Python's": (
+        '<tools>{"name": "grep", "arguments": {"-n": True, "pattern": "it\'s \\"a\\""}}</tools>.',
+        '[grep {"-n":true,"pattern":"it\'s \\"a\\""}].',
+    ),
+    "quotation marks of Python's": (
+        "<tool_call>{'name': 'bash', 'arguments': {'command': 'ls', 'timeout': 5,}}</tool_call>",
+        BOTH,
+    ),
     # Words of clients.
     "tool:": (f"[tool:bash] {LS}", BASH),
     "tool use": (f"[Tool Use: bash({LS})]", BASH),
@@ -316,6 +333,7 @@ SHAPES = {
         BASH,
     ),
     "end of sentence": (f"<tool_call>{OBJECT}</tool_call><｜end▁of▁sentence｜>", BASH),
+    "the end of Gemma's text": ('<|tool_call>call:bash{command:"ls"}<tool_call|><eos>', BASH),
     "a misspelt closer": (f"<tool_call>{OBJECT}</tool_call>\n</_call>", BASH),
     "a second closer": (f"<tool_call>{OBJECT}</tool_call>\n</tool_call>", BASH),
     "another's closer": (f"<tool_call>{OBJECT}</tool_call></function_invocation>", BASH),
@@ -408,6 +426,29 @@ TEXTS = {
     "JSON of other kinds": (
         'It has [{"bash": {"command": "ls"}}], {"tool": "bash", "args": {"command": "ls"}} and '
         '{"tool_name": "bash", "tool_input": {"command": "ls"}} in it.'
+    ),
+    "angles by their names": (
+        "Write <<<TOOL_CALL>>> before it, and <<<END_TOOL_CALL>>> after it: "
+        f"`<<<TOOL_CALL>>>{OBJECT}`. <eos>"
+    ),
+    "Python's tokens, and more than one reading": "\n".join(
+        f"<tool_call>{{{call}}}</tool_call>"
+        for call in (
+            r'"name": "bash", "arguments": {"command": "type C:\code\new.txt",}',
+            r"'name': 'bash', 'arguments': {'command': 'type C:\code\new.txt'}",
+            r'"name": "bash", "arguments": {"command": "echo \'a\'",}',
+            r"""'name': 'bash', 'arguments': {'command': 'echo \"a\"'}""",
+            '"name": "bash", "arguments": {command: "ls", timeout: 5}',
+            '"name": "bash", "arguments": {"command": "echo "a", "b": "c"",}',
+            '"name": "bash", "arguments": {"command": "ls", "command": "rm",}',
+            '"name": "bash", "arguments": {"command": "ls", "timeout": "x",}',
+            '"name": "bash", "arguments": {"command": "ls", "shell": True}',
+            '"name": "bash", "arguments": {"timeout": 5,}',
+            '"name": "bash", "arguments": {"command": f"ls {path}"}',
+            '"name": "bash", "arguments": {"command": "a" + "b"}',
+            '"name": "bash", "arguments": {"command": "a", ...}',
+            '"name": "rm", "arguments": {"path": "/",}',
+        )
     ),
     "markup of another language": (
         '<function_call> <name>bash</name></function_call>\n<tool_call id="1">x</tool_call>\n'

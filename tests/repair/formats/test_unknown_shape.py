@@ -74,6 +74,11 @@ SHAPES = {
     "a key in a token": ("<|do|>bash<|arg:command|>ls<|/arg|><|done|>", BASH),
     "a function": (f"<act>bash({LS})</act>", BASH),
     "Python": ('<act>bash(command="ls", timeout=5)</act>', BOTH),
+    "a literal of Python's": ("<act>{'tool': 'bash', 'args': {'command': 'ls',}}</act>", BASH),
+    "a brace in a literal of Python's": (
+        "<bash>{'command': 'echo }\"', 'timeout': 5}</bash>",
+        '[bash {"command":"echo }\\"","timeout":5}]',
+    ),
     "a word of files for the name": (
         "<use tool=user><name>Ann</name></use>",
         '[user {"name":"Ann"}]',
@@ -202,6 +207,12 @@ TEXTS = {
     "a damaged call": (
         '<tool_call>{"name": "bash", "arguments": {"command": "echo "}" >> a"}}</tool_call>'
     ),
+    "a literal with an expression": "<act>{'tool': 'bash', 'command': path}</act>",
+    "a literal with a member twice": "<bash>{'command': 'ls', 'command': 'pwd'}</bash>",
+    "a literal with a path of Windows": r"<read>{'path': 'C:\code\new'}</read>",
+    "a literal with a quotation mark": "<bash>{'command': 'echo 'a''}</bash>",
+    "a log line of a literal": "[INFO] {'name': 'bash', 'command': 'ls'}",
+    "a configuration of a literal": "<config>{'bash': {'command': 'ls'}}</config>",
     "a link": "[bash](https://example.org)",
     "a reference": f"[1]: bash {LS}",
     "JSON": f'{{"tool": "bash", "args": {LS}}}',

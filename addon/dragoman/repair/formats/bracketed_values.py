@@ -11,17 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Set as AbstractSet
 
-from ...wire.json_codec import MAX_NESTING, dumps
+from ...wire.json_codec import dumps
 from ..declared_tools import DeclaredTools
 from ..events import Whole
 from ..schema import properties
 from .held_arguments import CallEnds, HeldArguments
 from .json_alone import fits
+from .literals import MAX_TOKENS, as_json
 from .marker_set import HeaderPattern, Missing
-from .value_types import PYTHON, json_string, property_of, read_json, type_of
+from .value_types import json_string, property_of, read_json, type_of
 
-MAX_TOKENS = 32 * 1024
-"""Brackets and strings of one call, or its values and what is between them."""
 _HALF = r"""(?P<half>(?:<(?:\|(?:"\|?)?|e(?:s(?:c(?:a(?:pe?)?)?)?)?)?|"{1,2}|'{1,2}|\\)\Z)"""
 """What may be half a mark, as the text ends."""
 _MARK = re.compile(
@@ -43,15 +42,6 @@ _STRINGS = {
 """The rest of a string, by the mark that ends it."""
 _IN_STRING = re.compile(r"""[<"'\\]""")
 """With what a mark that counts in a string begins."""
-_TOKEN = re.compile(
-    r"""<\|"\|>(?P<raw>(?:[^<]++|<(?!\|"\|>))*+)<\|"\|>"""
-    r"""|<escape>(?P<escaped>(?:[^<]++|<(?!escape>))*+)<escape>"""
-    r"""|(?P<quote>"{3}|'{3}|["'])(?P<string>(?:[^"'\\]++|\\.|(?!(?P=quote)).)*+)"""
-    r"""(?:(?P=quote)|(?P<open>))"""
-    r"""|(?P<bracket>[(){}\[\]])|--(?P<flag>\w[\w-]*+)|(?P<key>[\w.+-]++)\s*+(?:=>|[:=])"""
-    r"""|(?P<word>[\w.+-]++)|(?P<sign>=>|[:=])|(?P<comma>,)|(?P<blanks>\s++)|(?P<other>.)""",
-    re.DOTALL,
-)
 _NEXT_KEY = re.compile(r"(?:\A|,)\s{0,9}+(?P<key>[\w.-]{1,64}+)\s{0,9}+[=:]\s{0,9}+")
 """What begins an argument."""
 _MARKS = {mark: re.compile(rf"(?<!\\){mark}") for mark in "'\""}
@@ -73,14 +63,6 @@ _JOINS = re.compile(
     re.DOTALL,
 )
 """What makes one expression of the strings around it: ``"a "+b+" c"``."""
-_BRACKETS = {"(": "{", ")": "}"}
-_CLOSES = {"(": ")", "{": "}", "[": "]"}
-_ESCAPE = re.compile(
-    r"""(?P<same>(?:[^"\\]++|\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]))++)"""
-    r"""|"|\\(?:x(?P<code>[0-9a-fA-F]{2})|.)""",
-    re.DOTALL,
-)
-_ESCAPED = {"\\'": "'", "\\\n": ""}
 
 
 class BracketedArguments(HeldArguments):
@@ -202,43 +184,3 @@ def _with_escapes(text: str, keys: AbstractSet[str]) -> str:
 
 def _escape_mark(found: re.Match[str]) -> str:
     return f"\\{found[0]}"
-
-
-def as_json(text: str) -> tuple[str, int]:
-    """The text with JSON's tokens, empty if it has others or is too deep, and how many members its
-    object has."""
-    json: list[str] = []
-    opened: list[str] = []
-    members = 0
-    for found in _TOKEN.finditer(text):
-        kind, token = found.lastgroup, found[0]
-        if kind in ("open", "other") or len(opened) > MAX_NESTING or len(json) > MAX_TOKENS:
-            return "", 0
-        if kind in ("raw", "escaped"):
-            json.append(json_string(found[kind]))
-        elif kind == "string":
-            json.append(f'"{_ESCAPE.sub(_escape, found["string"])}"')
-        elif kind == "word":
-            json.append(PYTHON.get(token, token))
-        elif kind == "bracket":
-            if token in _CLOSES:
-                opened.append(_CLOSES[token])
-            elif not opened or opened.pop() != token:
-                return "", 0
-            elif json[-1] == ",":
-                json.pop()
-            json.append(_BRACKETS.get(token, token))
-        elif kind in ("key", "flag"):
-            comma = kind == "flag" and json[-1] not in "{,"
-            json += [","] * comma + [json_string(found[kind]), ":"]
-        elif kind != "blanks":
-            json.append("," if kind == "comma" else ":")
-        members += len(opened) == 1 and kind in ("key", "flag", "sign")
-    return "".join(json), members
-
-
-def _escape(found: re.Match[str]) -> str:
-    """What JSON writes for an escape of Python's, or for a quotation mark."""
-    if found["same"]:
-        return found[0]
-    return rf"\u00{found['code']}" if found["code"] else _ESCAPED.get(found[0], "\\" + found[0])

@@ -105,6 +105,7 @@ FUNCTIONCALL = _enclosed(
     "function_call", "<functioncall>", "</functioncall>", *_MEMBER, marked=False
 )
 TOOL_REQUEST = _enclosed("tool_request", "[TOOL_REQUEST]", "[END_TOOL_REQUEST]", *_MEMBER)
+TOOL_CALL_ANGLES = _enclosed("tool_request", "<<<TOOL_CALL>>>", "<<<END_TOOL_CALL>>>", *_MEMBER)
 GIGACHAT = _enclosed(
     "gigachat",
     ("<|function_call|>", "<|message_sep|>\n\nfunction call<|role_sep|>"),

@@ -17,13 +17,14 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from ...wire.json_codec import dumps
+from ...wire.json_codec import dumps, loads
 from ...wire.json_progress import JsonProgress
 from ..declared_tools import DeclaredTools
 from ..events import Damaged, Header, Whole
 from ..schema import properties
 from .held_arguments import CallEnds, HeldText, ends_call
 from .json_arguments import JsonArguments
+from .literals import decode_once, mended
 from .marker_set import HEADER_LIMIT, HeaderPattern, Run, so_far
 from .protocol import WORD, LeakParser, MarkerMatch
 from .value_types import Member, members_of, members_so_far, read_json
@@ -221,8 +222,33 @@ class JsonCallsParser(LeakParser):
         if end is None and not (self._ended or cut):
             self._read = type(self)._damage
             return False
+        if end is not None and self._json.broken and not (self._mended or cut):
+            return self._end_mended(end)
         self._events.append(Damaged(name[1], cut))
         return self._leave(self._at if end is None else end)
+
+    def _end_mended(self, end: int) -> bool:
+        """The object, of which JSON has no reading, is over here: it is a call if it has one with
+        Python's words and commas, and its tool declares and accepts the arguments."""
+        closer = next((each for each in self.ends.closers if self._buffer[:end].endswith(each)), "")
+        at = end - len(closer) if closer else self._at
+        held, self._text = self._text, HeldText()
+        held.add(self._buffer[self._at : at])
+        self._at, self._mended = at, True
+        try:
+            decode_once(text := mended(str(held).strip(), '"'))
+        except (ValueError, RecursionError):
+            self._text = held
+            return self._damage()
+        self._text.add(text)
+        self._end_object(text)
+        self._text = held
+        return self._call is None or self._fits(*self._call) or self._damage()
+
+    def _fits(self, header: Header, pieces: list[str]) -> bool:
+        name, arguments = header.name or "", "".join(pieces)
+        refused = self._tools.refuses(name, arguments)
+        return not refused and loads(arguments).keys() <= self._declared(name)
 
     # After that
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ...wire.json_codec import MAX_NESTING, Json, nesting_exceeds
 from ..declared_tools import DeclaredTools
 from ..schema import properties
-from .bracketed_values import as_json
+from .literals import as_json, decode_once, mended
 from .marker_set import TAG_LIMIT
 from .markup_words import is_of_other, may_name
 from .value_types import read_json
@@ -39,9 +39,11 @@ _SIDES = re.compile(rf"({_WORD})(\s*+[=:]?+\s*+)(.*)", re.DOTALL)
 _IN_BRACKETS = r"""\((?:[^"'()]++|"(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+')*+"""
 _BRACKETS = re.compile(rf"{_IN_BRACKETS}\)", re.DOTALL)
 _BRACKETS_BEGUN = re.compile(rf"""{_IN_BRACKETS}(?:["'].*)?\Z""", re.DOTALL)
-_JSON_BEGINS = re.compile(r'(?:\[\s*+)?(?:\{\s*+(?:["}]|\Z)|["\d\[-]|\Z)')
-_IN_JSON = re.compile(r'[^"{}\[\]]*+(["{}\[\]]|\Z)')
-_IN_STRING = re.compile(r'(?:[^"\\]++|\\.)*+("|\\?\Z)', re.DOTALL)
+_JSON_BEGINS = re.compile(r"""(?:\[\s*+)?(?:\{\s*+(?:["'}]|\Z)|["\d\[-]|\Z)""")
+_IN_JSON = re.compile(r"""[^"'{}\[\]]*+(["'{}\[\]]|\Z)""")
+_IN_STRING = {
+    mark: re.compile(rf"(?:[^{mark}\\]++|\\.)*+({mark}|\\?\Z)", re.DOTALL) for mark in "'\""
+}
 _CDATA = re.compile(r"\s*+<!\[CDATA\[(.*)\]\]>\s*", re.DOTALL)
 NOTES = frozenset({"id", "call_id", "tool_call_id", "index", "type", "string"})
 """Attributes and members that say of a call its number and its kind."""
@@ -90,11 +92,13 @@ def tag_at(text: str, at: int, *, ended: bool) -> re.Match[str] | None:
 
 
 class JsonFollower:
-    """Follows the brackets of one object or list to their end."""
+    """Follows the brackets of one object or list, with JSON's strings or Python's, to their end."""
 
     def __init__(self) -> None:
         self._seen = 0
-        self._depth, self._in_string = 0, False
+        self._depth = 0
+        self._quote = ""
+        """The mark that ends the open string."""
 
     def end_in(self, text: str, begin: int) -> int:
         """Where they end that begin here."""
@@ -102,11 +106,11 @@ class JsonFollower:
             raise NoCallError
         at = max(begin, self._seen)
         while at < len(text):
-            found = (_IN_STRING if self._in_string else _IN_JSON).match(text, at)
+            found = (_IN_STRING[self._quote] if self._quote else _IN_JSON).match(text, at)
             assert found is not None
             mark, at = found[1], found.end()
-            if mark == '"':
-                self._in_string = not self._in_string
+            if mark in _IN_STRING:
+                self._quote = "" if self._quote else mark
             elif mark in ("", "\\"):
                 at = found.start(1)
                 break
@@ -158,24 +162,13 @@ def unwrapped(text: str) -> str:
     return re.sub(r"\r?\n[ \t]*\Z", "", re.sub(r"\A[ \t]*\r?\n", "", text))
 
 
-def _once(pairs: list[tuple[str, Any]]) -> Json:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        raise ValueError
-    return members
-
-
-def _constant(word: str) -> None:
-    raise ValueError(word)
-
-
-_decode = json.JSONDecoder(strict=False, object_pairs_hook=_once, parse_constant=_constant).decode
-
-
 def read_once(text: str) -> Any:
-    """The value of a JSON text, in which no member comes twice."""
+    """The value of a text in JSON, or with tokens of Python, in which no member comes twice."""
     try:
-        value = _decode(text)
+        try:
+            value = decode_once(text)
+        except json.JSONDecodeError:
+            value = decode_once(mended(text))
     except (ValueError, RecursionError) as error:
         raise NoCallError from error
     if nesting_exceeds(value, MAX_NESTING):

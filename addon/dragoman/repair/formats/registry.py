@@ -90,6 +90,7 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     enclosed_json.TOOLCALL_NAMED: frozenset({"hermes"}),
     enclosed_json.TOOL_DASH_CALL: frozenset({"hermes"}),
     enclosed_json.TOOL_REQUEST: frozenset(),
+    enclosed_json.TOOL_CALL_ANGLES: frozenset(),
     enclosed_json.FUNCTIONCALL: frozenset({"hermes"}),
     enclosed_json.ATTRIBUTES: frozenset({"deepseek"}),
     enclosed_json.CALLING_TOOL: frozenset(),
