@@ -133,6 +133,15 @@ def test_what_follows_lines_of_markup_is_not_read_for_each_of_them(piece: str) -
     assert _python_calls([text], "my-model") < 500_000, "two of some characters"
 
 
+@pytest.mark.parametrize(
+    "piece", ['\ncall:bash{command:<|"|>', '```tool_code\nbash(command="x\n```\n\n']
+)
+def test_what_follows_half_a_call_that_must_end_its_text_is_read_a_few_times(piece: str) -> None:
+    text = piece * (60_000 // len(piece))
+    assert read(_repaired([text], "gemma-4")).content == text
+    assert _python_calls([text], "gemma-4") < 400_000, "two of some characters, four times"
+
+
 @pytest.mark.parametrize("joined", [False, True], ids=["in deltas", "in one event"])
 def test_after_many_markers_in_vain_those_of_the_format_are_text_on_record(joined: bool) -> None:
     opener, evidence = "<|tool_call_begin|>z! ", Evidence()

@@ -270,6 +270,8 @@ class CallFinder:
             return Refusal.NOT_MEANT
         if self._state.budget.calls >= MAX_CALLS:
             return Refusal.AFTER_ALL
+        if marker.alone and not self._state.budget.reads_again:
+            return Refusal.TOO_MANY
         if is_open:
             may_be_last = rule.quoted_last and marker.opens_call
             return None if may_be_last and self._state.budget.reads_again else Refusal.QUOTED

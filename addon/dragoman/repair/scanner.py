@@ -299,6 +299,8 @@ class Scanner:
             self._state.give_up_all()
         if candidate.waits:
             self._state.budget.read_again += size
+        if candidate.alone and (text.ended or candidate.size > CANDIDATE_LIMIT):
+            self._state.budget.read_again += len(rest)
         text.fresh = False
 
     # Where a text ends

@@ -77,8 +77,9 @@ LIKENESSES = 16
 """Beginnings of markers that are those of none (``<| ``), of which so many cost as much as one."""
 MAX_COST = LIKENESSES * MAX_IN_VAIN
 MAX_READ_AGAIN = 256 * 1024
-"""Characters that are read twice, as they are no call: after so many, markers in code are text at
-once, and no line is asked whether it is a call in no known format."""
+"""Characters that are read twice, as they are no call: after so many, markers in code, and of calls
+that must end their text, are text at once, and no line is asked whether it is a call in no known
+format."""
 _HOLDERS = ("response", "message", "delta", "item", "part")
 _LISTS = (
     *("choices", "content", "tool_calls", "reasoning_details", "thinking", "annotations"),
