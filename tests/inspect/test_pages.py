@@ -233,6 +233,15 @@ def test_what_is_too_much_to_be_compared_is_said() -> None:
     assert f"… {2_500 - MAX_COMPARED:,} further frames of the upstream are not compared …" in lines
 
 
+def test_a_difference_at_the_end_of_all_that_is_kept_by_default_is_shown() -> None:
+    """Events as short as hosts send them: those of the Messages API."""
+    delta = '{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"a"}}'
+    event = f"event: content_block_delta\ndata: {delta}\n\n".encode()
+    body = event * (8_000_000 // len(event))
+    exchange = replace(same(body + b"data: 1\n\n"), client_reply=body + b"data: 2\n\n")
+    in_order(text(diff_page(exchange)), "identical frames", "data: 1", "data: 2")
+
+
 @pytest.mark.parametrize("more", ["", "+"], ids=["a stream", "a text"])
 def test_a_difference_far_behind_in_a_long_text_is_shown(more: str) -> None:
     upstream, client = (of_texts(["x" * 5_000 + end]) for end in ("here", "there"))
