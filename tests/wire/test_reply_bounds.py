@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from dragoman.bridge.reader_writer_pairs import read_reply
+from dragoman.notes import Evidence
 from dragoman.repair import repeated_calls
 from dragoman.repair.formats.kimi_k2 import KIMI_K2
 from dragoman.repair.formats.registry import ALL
 from dragoman.repair.scan_state import ScanState
 from dragoman.reply import facts
-from dragoman.wire.reply_bounds import LIKENESSES, OF_A_CALL, Budget
+from dragoman.reply.stage import at_once
+from dragoman.wire.json_codec import MAX_NESTING, PIECE, NotJson
+from dragoman.wire.reply_bounds import LIKENESSES, MAX_PARTS, MAX_VALUES, OF_A_CALL, Budget
+from dragoman.wire.sse import Document
 from tests.repair.formats.turns import REQUEST
 from tests.repair.streams import chunk, repair, sse
 
@@ -65,3 +70,33 @@ def test_a_call_makes_up_for_markers_and_no_more_than_there_were() -> None:
     budget.in_vain[KIMI_K2], budget.all_in_vain = LIKENESSES * 99, 99
     state.add_call(KIMI_K2)
     assert budget.all_in_vain == budget.in_vain[KIMI_K2] // LIKENESSES == 99 - OF_A_CALL
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[" * MAX_NESTING * 2 + b"]" * MAX_NESTING * 2,
+        json.dumps({"text": "a, [b] {c}\n" * 100_000}).encode(),
+        json.dumps([0] * MAX_VALUES).encode(),
+        json.dumps({"choices": [0] * (MAX_PARTS + 1)}).encode(),
+    ],
+)
+def test_a_document_is_read_in_steps_as_at_once(body: bytes) -> None:
+    in_steps = Document(body)
+    at_once(in_steps.read())
+    outcomes = []
+    for document in (in_steps, Document(body)):
+        evidence = Evidence()
+        outcomes.append((document.readable(evidence), evidence.notes))
+        try:
+            outcomes.append((document.value, ""))
+        except NotJson as error:
+            outcomes.append((type(error), str(error)))
+    assert outcomes[:2] == outcomes[2:]
+
+
+def test_others_have_their_turn_while_a_document_is_counted() -> None:
+    text = json.dumps(["x" * PIECE * 9 + "," * MAX_VALUES + "[{"]).encode()
+    assert sum(1 for _ in Document(text).read()) == 1 + -(-len(text) // PIECE)

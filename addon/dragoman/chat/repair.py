@@ -10,7 +10,7 @@ from ..reply.choice import Declared
 from ..reply.frame_queue import QueuedRepair
 from ..reply.stage import Steps
 from ..reply.words import Said, Slot
-from ..wire.json_codec import dumps
+from ..wire.json_codec import dumps_in_steps
 from ..wire.sse import Document, Frame
 from .reader import ChatReader
 from .writer import ChatWriter
@@ -35,6 +35,7 @@ class ChatRepair(QueuedRepair):
 
     def document(self, body: bytes) -> Steps[bytes]:
         frame = Document(body)
+        yield from frame.read()
         self.reader.more(frame)
         value = self.reader.value
         if not isinstance(value, dict) or not isinstance(value.get("choices"), list):
@@ -45,4 +46,4 @@ class ChatRepair(QueuedRepair):
         yield from self._read_in_steps(said)
         repaired = self._own_writer.document(said)
         yield
-        return body if repaired is None else dumps(repaired)
+        return body if repaired is None else (yield from dumps_in_steps(repaired))

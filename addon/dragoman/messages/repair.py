@@ -11,7 +11,7 @@ from ..reply.choice import Declared
 from ..reply.frame_queue import QueuedRepair
 from ..reply.stage import Steps
 from ..wire.context_overflow import reworded_frame, with_overflow_reworded
-from ..wire.json_codec import dumps
+from ..wire.json_codec import dumps, dumps_in_steps
 from ..wire.sse import Document, Frame
 from . import names as api
 from .reader import MessagesReader
@@ -50,7 +50,9 @@ class MessagesRepair(QueuedRepair):
 
     def document(self, body: bytes) -> Steps[bytes]:
         """It is read as the events by which it would have been streamed."""
-        message = Document(body).readable(self._evidence)
+        document = Document(body)
+        yield from document.read()
+        message = document.readable(self._evidence)
         if not isinstance(message, dict) or not api.is_message(message):
             reworded = with_overflow_reworded(message)
             if reworded is message:
@@ -66,4 +68,5 @@ class MessagesRepair(QueuedRepair):
             yield
         if not self._own_writer.changed:
             return body
-        return dumps({**message, "content": blocks.whole, "stop_reason": ends["stop_reason"]})
+        repaired = {**message, "content": blocks.whole, "stop_reason": ends["stop_reason"]}
+        return (yield from dumps_in_steps(repaired))

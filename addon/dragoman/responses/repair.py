@@ -10,7 +10,7 @@ from ..repair.repair_options import RepairOptions
 from ..reply.choice import Declared
 from ..reply.frame_queue import QueuedRepair
 from ..reply.stage import Steps
-from ..wire.json_codec import Json, dumps
+from ..wire.json_codec import Json, dumps_in_steps
 from ..wire.sse import Document
 from .names import TERMINALS
 from .reader import ResponsesReader
@@ -60,7 +60,9 @@ class ResponsesRepair(QueuedRepair):
 
     def document(self, body: bytes) -> Steps[bytes]:
         """It is read as the event that ends its stream."""
-        response = Document(body).readable(self._evidence)
+        document = Document(body)
+        yield from document.read()
+        response = document.readable(self._evidence)
         if not isinstance(response, dict) or not isinstance(response.get("output"), list):
             return body
         kind = f"response.{response.get('status')}"
@@ -69,4 +71,6 @@ class ResponsesRepair(QueuedRepair):
         yield
         yield from self.steps(Document(value={**event, "response": response}))
         yield
-        return dumps(self._own_writer.response) if self._own_writer.changed else body
+        if not self._own_writer.changed:
+            return body
+        return (yield from dumps_in_steps(self._own_writer.response))

@@ -9,6 +9,7 @@ choices, items or texts it has.  What one format may hold is with its reader.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,6 +122,9 @@ class Budget:
         return self.lines < 2 * MAX_IN_VAIN and self.reads_again
 
 
+_BEYOND = f"more than {MAX_VALUES:,} JSON values"
+
+
 class TooMany(NotJson):
     """A bound is exceeded; the message names it."""
 
@@ -130,7 +134,22 @@ def bounded(text: bytes) -> tuple[Any, str]:
     `NotJson`."""
     marks = marks_in(text) if len(text) > MAX_PARTS else 0  # one before each value, at least
     if marks > MAX_VALUES and any(values >= MAX_VALUES for values in values_so_far(text)):
-        return None, f"more than {MAX_VALUES:,} JSON values"
+        return None, _BEYOND
+    return _read(text, marks)
+
+
+def bounded_in_steps(text: bytes) -> Generator[None, None, tuple[Any, str]]:
+    """As `bounded`; other flows may run where it yields."""
+    marks = marks_in(text)
+    yield
+    for values in values_so_far(text) if marks > MAX_VALUES else ():
+        if values >= MAX_VALUES:
+            return None, _BEYOND
+        yield
+    return _read(text, marks)
+
+
+def _read(text: bytes, marks: int) -> tuple[Any, str]:
     value = loads(text, checks=not marks)
     if marks > MAX_NESTING and nesting_exceeds(value, MAX_NESTING):
         raise TooDeep(f"nested more than {MAX_NESTING} levels deep")

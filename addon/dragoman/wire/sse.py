@@ -13,13 +13,14 @@ removed, several ``data`` lines are joined by LF.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..notes import Evidence
 from .json_codec import Json, NotJson, dumps
-from .reply_bounds import MAX_EVENT, TooMany, bounded
+from .reply_bounds import MAX_EVENT, TooMany, bounded, bounded_in_steps
 
 LARGE = 32 * 1024
 """Bytes of a frame after the work on which other flows run, before the next one's."""
@@ -180,6 +181,12 @@ class Document(Frame):
     @property
     def data(self) -> bytes:
         return self.raw
+
+    def read(self) -> Generator[None, None, None]:
+        """Have its `value` read in steps; other flows may run where it yields."""
+        if self._value is ...:
+            with suppress(NotJson):  # the `value` raises it
+                self._value, self._beyond = yield from bounded_in_steps(self.raw)
 
 
 DONE = encode(b"[DONE]")

@@ -20,7 +20,7 @@ from ...reply.words import Reader
 from ...wire.body_form import BodyForm
 from ...wire.chat_end import EARLY, broken_off
 from ...wire.errors import ErrorForm, ErrorObject, failure
-from ...wire.json_codec import NotJson, dumps
+from ...wire.json_codec import NotJson, dumps_in_steps
 from ...wire.reply_bounds import TooMany
 from ...wire.sse import (
     DONE,
@@ -193,6 +193,7 @@ class BridgePipeline:
         """A body that is no event stream, once the reply is open: each of its choices is one chunk,
         which repair may replace by several."""
         document = Document(body)
+        yield from document.read()
         try:
             frames = [Document(value=each) for each in by_choice(document.value)]
         except TooMany:
@@ -244,7 +245,7 @@ def answer(
         return Answer(200, joined(frames), stream=True)
     if reply.end.error is not None:
         return _failed(errors, reply.end.error)
-    return Answer(200, dumps(reply.response))
+    return Answer(200, (yield from dumps_in_steps(reply.response)))
 
 
 def failed(errors: ErrorForm, message: str) -> Answer:
