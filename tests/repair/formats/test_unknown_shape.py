@@ -83,6 +83,10 @@ SHAPES = {
         "<use tool=user><name>Ann</name></use>",
         '[user {"name":"Ann"}]',
     ),
+    "a value with a tag like its own": (
+        '<do><use name="bash"><kw name="command">a <kw name="x"> b</kw></use></do>',
+        '[bash {"command":"a <kw name=\\"x\\"> b"}]',
+    ),
     "a prefix": (f"<act>functions.bash {LS}</act>", BASH),
     "a member for the name": (f'<run>{{"bash": {LS}}}</run>', BASH),
     "members at the top": ('<run>{"tool": "bash", "command": "ls"}</run>', BASH),
@@ -165,6 +169,10 @@ TEXTS = {
     "two names": f"<use><name>bash</name><tool>read</tool>{LS}</use>",
     "an end is missing": "<use><name>bash</name><command>ls</command>",
     "another end": "<use><name>bash</name><command>ls</command></call>",
+    "another end, then an argument": (
+        '<do><use name="bash"><kw name="command">ls</arg><kw name="timeout">5</kw></use></do>'
+    ),
+    "an end is missing before an argument": ("<do tool=bash><kw=command>ls<kw=timeout>5</kw></do>"),
     "an end too many": "<bash><command>ls</command></bash></use>",
     "half JSON": '<bash>{"command": "ls"</bash>',
     "the name of none": f"<use><name>shell</name><input>{LS}</input></use>",

@@ -120,7 +120,23 @@ TAGS = {
         "<tool_call>bash\n<arg_key>command</arg_key>\n<arg_value>¦\n</tool_call>",
         "<arg_key>timeout</arg_key><arg_value>5</arg_value>",
     ),
+    "minimax_m3": (
+        ']<]minimax[>[<tool_call>]<]minimax[>[<invoke name="bash">]<]minimax[>[<command>¦'
+        "]<]minimax[>[</invoke>]<]minimax[>[</tool_call>",
+        "]<]minimax[>[<timeout>5]<]minimax[>[</timeout>",
+    ),
+    "dsml": (
+        '<｜DSML｜invoke name="bash"><｜DSML｜parameter name="command" string="true">¦'
+        "</｜DSML｜invoke>",
+        '<｜DSML｜parameter name="timeout">5</｜DSML｜parameter>',
+    ),
+    "kimi_k3": (
+        '<|open|>call tool="bash"<|sep|><|open|>argument key="command" type="string"<|sep|>¦'
+        "<|close|>call<|sep|>",
+        '<|open|>argument key="timeout" type="number"<|sep|>5<|close|>argument<|sep|>',
+    ),
 }
+CLOSED_BY_NAMES = ("minimax_m2", "qwen", "glm")
 WRONG = ["</param>", "</>", "</arg>", "</parameters>", "</parameer>", "</arg_val>", "</b>"]
 
 
@@ -132,7 +148,7 @@ def test_a_value_that_another_tag_closes_is_no_argument(name: str, tag: str) -> 
         assert read(text) == (text, [])
 
 
-@pytest.mark.parametrize("name", TAGS)
+@pytest.mark.parametrize("name", CLOSED_BY_NAMES)
 def test_a_value_that_its_own_name_closes_is_one(name: str) -> None:
     shape, more = TAGS[name]
     assert read(shape.replace("¦", "ls</command>"))[1] == [("bash", {"command": "ls"})]

@@ -135,7 +135,7 @@ class Damage:
 
     def ends_with_a_foreign_end(self, argument: Argument) -> bool:
         found = None if argument.closed else _LAST_END.search(argument.text.rstrip()[-TAG_LIMIT:])
-        if found is None or self.table.nested:
+        if found is None:
             return False
         name = found["name"]
         return not (name and name in _OPENERS.findall(argument.text))

@@ -210,10 +210,29 @@ class MarkupReader:
             raise MoreError
         assert element.key is not None
         begin, end = min(found)
-        self._set(element.key, self._typed(element.key, unwrapped(text[self.at : begin])))
+        value = text[self.at : begin]
+        if self._holds_another(value, element):
+            raise NoCallError
+        self._set(element.key, self._typed(element.key, unwrapped(value)))
         self._open.pop()
         self._shape.append("VALUE" if loose else f"VALUE{end.replace(element.key, 'KEY')}")
         self.at = begin if loose else begin + len(end)
+
+    def _holds_another(self, value: str, element: _Open) -> bool:
+        """Whether a tag like the element's own begins another argument within its value: then the
+        end that was found may be that one's."""
+        word, declared = sides_of(element.words[0])[0], properties(self._schema)
+        for begin in re.finditer(re.escape(element.opens + word), value):
+            try:
+                found = tag_at(value, begin.start(), ended=True)
+            except NoCallError:
+                continue
+            if found is not None:
+                tag = Tag.of(found)
+                named = {*tag.words, *(each for _, each in tag.attributes)} - {word}
+                if named & declared.keys():
+                    return True
+        return False
 
     def _take_json(self, text: str) -> None:
         self.looked = end = self._json.end_in(text, self.at)
