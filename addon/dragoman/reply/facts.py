@@ -50,10 +50,7 @@ _CALL = 1024
 """What a call counts beside its arguments."""
 _CODE = re.compile(r"[A-Za-z][\w.\-]{0,63}\Z")
 _RUN_BY_HOST = frozenset(
-    {
-        *("web_search", "file_search", "code_interpreter", "image_generation", "mcp"),
-        "server_tool_use",
-    }
+    ("web_search", "file_search", "code_interpreter", "image_generation", "mcp", "server_tool_use")
 )
 """Kinds of calls that no client executes: a turn does not end with them."""
 _COMPACTION = "compaction"
