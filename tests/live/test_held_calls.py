@@ -79,6 +79,22 @@ def test_a_break_within_a_call_leaves_no_text_of_it_to_be_joined(
 
 
 @pytest.mark.parametrize("fault", ["reset", "eof"])
+def test_a_client_that_joins_a_retry_with_what_came_before_has_one_whole_call(
+    fault: str, plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]
+) -> None:
+    """As Continue does: it asks the same again, and goes on with the message that it has."""
+    chat = Chat(plain_upstream, mitmdump("--mode", f"reverse:{plain_upstream.url}"))
+    texts = [*HALF, "}", "<|tool_call_end|>"]
+    whole = sse([chunk({"content": piece}, model="kimi-k2.5") for piece in texts])
+    half = len(sse([chunk({"content": piece}, model="kimi-k2.5") for piece in HALF], done=False))
+    broken = chat.ask(whole, f";abort={half};fault={fault}")
+    joined = read(broken.body + chat.ask(whole).body)
+    assert joined.content == "So. So. "
+    assert [call["arguments"] for call in joined.calls] == ['{"command": "rm -rf /tmp/x/y"}']
+    assert joined.finish == ["tool_calls"]
+
+
+@pytest.mark.parametrize("fault", ["reset", "eof"])
 def test_a_client_that_sends_on_what_it_had_asks_again_without_a_half_call(
     fault: str, plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]
 ) -> None:
