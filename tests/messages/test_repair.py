@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dragoman.bridge.reader_writer_pairs import stage_for, tools_of
-from dragoman.messages.names import PING
+from dragoman.messages.heartbeats import PING
 from dragoman.notes import Evidence
 from dragoman.repair.repair_options import RepairOptions
 from dragoman.reply.repair_pipeline import RepairPipeline
