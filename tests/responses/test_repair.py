@@ -131,6 +131,17 @@ def test_a_clean_stream_passes_byte_for_byte(host: Host) -> None:
 
 
 @pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
+def test_a_host_s_call_with_the_id_of_a_leaked_one_gets_another(host: Host) -> None:
+    native = host.stream([("text", [SECTION]), ("call", ["bash", '{"command":"pwd"}'])])
+    (own,) = {item["call_id"] for item in told(native) if "call_id" in item}
+    leak = SECTION.replace("functions.bash:0", own)
+    stream = host.stream([("text", [leak]), ("call", ["bash", '{"command":"pwd"}'])])
+    calls = [item for item in told(repaired(stream)) if item["type"] == "function_call"]
+    assert [call["arguments"] for call in calls] == ['{"command":"ls -l"}', '{"command":"pwd"}']
+    assert calls[0]["call_id"] != calls[1]["call_id"]
+
+
+@pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)
 @pytest.mark.parametrize("size", [1, 3, 8, 29, 1000])
 def test_a_leaked_call_becomes_an_item_however_its_text_is_cut(host: Host, size: int) -> None:
     said = [("reasoning", THOUGHT), ("text", cut(f"Here.{SECTION}Done.", size))]

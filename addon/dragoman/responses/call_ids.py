@@ -23,6 +23,10 @@ class ResponseCallIds:
         """The client has this item already."""
         self._own.add(string(item.get("call_id")))
 
+    def is_sent(self, call_id: str) -> bool:
+        """Whether a call of this response has it."""
+        return bool(call_id) and call_id in self._own
+
     def new(self, wanted: str, index: int) -> str:
         """The id of the call at an output index: the upstream's, unless it is empty or an earlier
         call has it."""

@@ -98,6 +98,13 @@ class NativeWriter(Writer):
 
     # Items and events of the host's
 
+    def other_call_id(self, item: Json) -> str | None:
+        """The id of a host's call whose own one a call before it has; None if it keeps its own."""
+        wanted = string(item.get("call_id"))
+        if not self._call_ids.is_sent(wanted):
+            return None
+        return self._call_ids.new(wanted, len(self._output))
+
     def copy_item(self, item: Json) -> int:
         """An item begins; returns its output index."""
         self.close_item()

@@ -91,6 +91,8 @@ class ResponsesWriter(NumberedWriter):
         """Of the leaked calls that are written."""
         self._names: dict[Part, str] = {}
         """Of the host's calls, where they are others than its own."""
+        self._other_ids: dict[Part, str] = {}
+        """Of those that have the call id of a call before them."""
 
     def heartbeat(self) -> Frame:
         """An event, as clients do not count comments; a comment before the first and after the
@@ -214,6 +216,8 @@ class ResponsesWriter(NumberedWriter):
         if not part.leaked:
             if delta.name != api.call_fields(delta.raw)[1]:
                 self._names[part] = delta.name
+            if (other := self._native.other_call_id(delta.raw)) is not None:
+                self._other_ids[part] = other
             self._copy_item(part.place, self._mended(part, delta.raw, begins=True))
             if delta.text:  # it stood in the name
                 at = {"item_id": delta.raw.get("id"), "output_index": self._copied[part.place]}
@@ -231,6 +235,8 @@ class ResponsesWriter(NumberedWriter):
         more: Json = {"name": self._names[part]} if part in self._names else {}
         if part.mended is not None:
             more["arguments"] = "" if begins else part.mended
+        if part in self._other_ids and "call_id" in item:
+            item = {**item, "call_id": self._other_ids[part]}
         inner = item.get("function")
         return item | ({"function": inner | more} if isinstance(inner, dict) else more)
 
