@@ -309,8 +309,8 @@ SHAPES = {
         BOTH,
     ),
     "a word of Python's": (
-        '<tools>{"name": "grep", "arguments": {"-n": True, "pattern": "it\'s \\"a\\""}}</tools>.',
-        '[grep {"-n":true,"pattern":"it\'s \\"a\\""}].',
+        '<tools>{"name": "grep", "arguments": {"-n": True, "pattern": "it\'s \\"a\\""}}</tools>',
+        '[grep {"-n":true,"pattern":"it\'s \\"a\\""}]',
     ),
     "quotation marks of Python's": (
         "<tool_call>{'name': 'bash', 'arguments': {'command': 'ls', 'timeout': 5,}}</tool_call>",
@@ -318,6 +318,7 @@ SHAPES = {
     ),
     # Words of clients.
     "tool:": (f"[tool:bash] {LS}", BASH),
+    "tool:, twice": (f"[tool:bash] {LS}\n\n[tool:bash] {LS}\n", BASH * 2),
     "tool use": (f"[Tool Use: bash({LS})]", BASH),
     "calling tool": (f"Calling tool: bash({LS})", BASH),
     # Rests of markup.
@@ -423,6 +424,7 @@ TEXTS = {
         "[tool:bash] ls\n[tool:bash] {} was empty\nCalling tool: bash\n[Tool Use: bash]\n"
         'Calling tool: bash (it lists files)\nTool: bash\nInput: {"command": "ls"}'
     ),
+    "a line that tells of a call": f"I ran this:\n[tool:bash] {LS}\nand it worked.",
     "JSON of other kinds": (
         'It has [{"bash": {"command": "ls"}}], {"tool": "bash", "args": {"command": "ls"}} and '
         '{"tool_name": "bash", "tool_input": {"command": "ls"}} in it.'

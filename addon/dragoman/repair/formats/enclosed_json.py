@@ -15,7 +15,7 @@ repeat it from the conversation.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ..events import Header
 from .held_arguments import CallEnds
@@ -58,7 +58,13 @@ def _enclosed(
     return LeakFormat(name, (*openers, *ends), in_text, Parser)
 
 
-def _named(name: str, begin: str, head: tuple[Part, ...], end: str) -> LeakFormat:
+def _named(
+    name: str,
+    begin: str,
+    head: tuple[Part, ...],
+    end: str,
+    call_ends: type[CallEnds] = CallEnds,
+) -> LeakFormat:
     """A format with a name in the `head` of a call, before its arguments.  Where a line ends the
     call, nothing but that may follow them."""
 
@@ -66,7 +72,7 @@ def _named(name: str, begin: str, head: tuple[Part, ...], end: str) -> LeakForma
         """Reads one call."""
 
         closer = end.strip()
-        ends = CallEnds(marker_set((end,)), frozenset((end,)), others=frozenset(_ends_with(end)))
+        ends = call_ends(marker_set((end,)), frozenset((end,)), others=frozenset(_ends_with(end)))
         header = HeaderPattern.of((*head, r"\s*+", r"(?=\{)"))
 
         def _begin(self, found: re.Match[str]) -> bool:
@@ -156,4 +162,22 @@ ATTRIBUTES = _named("hermes", "<tool_call ", (_ATTRIBUTES, ">"), CLOSE)
 CALLING_TOOL = _named("calling_tool", "[Calling tool:", (_ANY, _NAME, _ANY, r"\("), ")]")
 TOOL_USE = _named("calling_tool", "[Tool Use:", (_ANY, _NAME, _ANY, r"\("), ")]")
 CALLING = _named("calling_tool", "Calling tool:", (_ANY, _NAME, _ANY, r"\("), ")")
-TOOL_LABEL = _named("calling_tool", "[tool:", (_ANY, _NAME, _ANY, r"\]"), "\n")
+_LABEL = "[tool:"
+
+
+@dataclass(frozen=True)
+class _LineEnds(CallEnds):
+    """A call that its line ends, after which there are only others: between ``I ran this:`` and
+    ``It worked.`` it is told."""
+
+    def is_whole(self, text: str, at: int, *, ended: bool) -> bool | None:
+        whole = super().is_whole(text, at, ended=ended)
+        if not whole:
+            return whole
+        rest = text[at:].lstrip()[: len(_LABEL)]
+        if rest != _LABEL and _LABEL.startswith(rest) and not ended:
+            return None
+        return rest in ("", _LABEL)
+
+
+TOOL_LABEL = _named("calling_tool", _LABEL, (_ANY, _NAME, _ANY, r"\]"), "\n", _LineEnds)
