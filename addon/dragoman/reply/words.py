@@ -106,8 +106,7 @@ class Cited:
 @dataclass(slots=True, eq=False)
 class CallBegin:
     """A call begins, perhaps with arguments; or more of its name or its id has come: both are as
-    far as they have come.  A writer may
-    set the id to that of the client's call."""
+    far as they have come.  A writer may set the id to that of the client's call."""
 
     part: Part
     id: str
