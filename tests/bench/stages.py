@@ -60,18 +60,10 @@ def _splitting(pieces: Iterable[bytes]) -> list[Frame]:
     return [frame for piece in pieces for frame in splitter.feed(piece)]
 
 
-def _repairing(pieces: Iterable[bytes]) -> list[Frame]:
+def _repairing(pieces: Iterable[bytes], *, keeps: bool = False) -> list[Frame]:
     repair = _repair()
+    repair.facts = turn_reader(keeps=True) if keeps else None
     return [done for frame in _splitting(pieces) for done in repair.feed(frame)] + repair.close()
-
-
-def _remembering(pieces: Iterable[bytes]) -> list[Frame]:
-    reader, repair, out = turn_reader(keeps=True), _repair(), []
-    for frame in _splitting(pieces):
-        sent = repair.feed(frame)
-        reader.take(frame, sent)
-        out += sent
-    return out + repair.close()
 
 
 def _bridging(pieces: Iterable[bytes]) -> list[Frame]:
@@ -86,7 +78,7 @@ _STAGES: tuple[tuple[str, Callable[[Iterable[bytes]], list[Frame]], tuple[str, .
     ("sse, kimi", _repairing, ("clean", "calls", "long_call", "native")),
     ("sse, repair", _repairing, tuple(f"calls_{leak}" for leak in LEAKS)),
     ("sse, repair", _repairing, tuple(f"openers_{opener}" for opener in OPENERS)),
-    ("sse, kimi, reasoning", _remembering, ("clean", "thinking", "native")),
+    ("sse, kimi, reasoning", partial(_repairing, keeps=True), ("clean", "thinking", "native")),
     ("sse, kimi, bridge", _bridging, ("thinking", "calls", "native")),
 )
 
