@@ -132,7 +132,9 @@ class TooMany(NotJson):
 def bounded(text: bytes) -> tuple[Any, str]:
     """The value of a reply or of an event; or none, and the bound that it exceeds.  Raises
     `NotJson`."""
-    marks = marks_in(text) if len(text) > MAX_PARTS else 0  # one before each value, at least
+    if len(text) <= MAX_PARTS:
+        return loads(text), ""
+    marks = marks_in(text)  # one before each value, at least
     if marks > MAX_VALUES and any(values >= MAX_VALUES for values in values_so_far(text)):
         return None, _BEYOND
     return _read(text, marks)

@@ -222,9 +222,10 @@ class MarkupReader:
         """Whether a tag like the element's own begins another argument within its value: then the
         end that was found may be that one's."""
         word, declared = sides_of(element.words[0])[0], properties(self._schema)
-        for begin in re.finditer(re.escape(element.opens + word), value):
+        mark, begin = element.opens + word, -1
+        while (begin := value.find(mark, begin + 1)) >= 0:
             try:
-                found = tag_at(value, begin.start(), ended=True)
+                found = tag_at(value, begin, ended=True)
             except NoCallError:
                 continue
             if found is not None:
