@@ -1,22 +1,24 @@
 """What leaks is the same call in every API: repaired in chat, bridged to Responses and Messages,
-and repaired in replies of hosts that speak these themselves."""
+and repaired in replies of hosts that speak these themselves, streamed and whole."""
 
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
+from dragoman.bridge.reader_writer_pairs import api_of, tools_of
 from dragoman.bridge.reply.bridge_pipeline import BridgePipeline
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.repair_options import RepairOptions
 from dragoman.reply.turn_context import Tool
-from tests.repair.formats import test_rare_formats, test_unknown_shape
-from tests.repair.streams import chunk, read, repair, sse
+from tests.repair.formats import test_rare_formats, test_unknown_shape, wild_shapes
+from tests.repair.streams import chunk, read, repair, repair_whole, sse
 from tests.responses.test_repair import repaired
 
 from . import messages_streams, messaging, replying
@@ -26,6 +28,8 @@ from .native_grammar import check_native
 MODELS = {
     "rare: atem": "muse-spark",
     "rare: atem, a thought": "muse-spark",
+    "wild: muse, an answer": "muse-spark",
+    "wild: invoke after a lone line": "claude-like",
     **{f"rare: {name}": "gemma-4-e4b" for name in test_rare_formats.GEMMA},
 }
 """Those that are not unknown: channels are taken out of the model's own format."""
@@ -36,6 +40,10 @@ LEAKS = {
 } | {
     f"rare: {shape}": (test_rare_formats.REQUEST, text, wanted)
     for shape, (text, wanted) in test_rare_formats.GEMMA.items()
+}
+LEAKS |= {
+    f"wild: {shape}": (test_rare_formats.REQUEST, text, wanted.replace(wild_shapes.TEXT, text))
+    for shape, (text, wanted) in wild_shapes.WILD.items()
 }
 
 
@@ -118,19 +126,70 @@ def native_messages(pieces: list[str], request: Any, model: str) -> str:
     return shown(message_parts(messages_streams.read(got).blocks))
 
 
-WAYS = (in_chat, bridged_to_responses, bridged_to_messages, native_responses, native_messages)
+def whole_chat(pieces: list[str], request: Any, model: str) -> str:
+    message = {"role": "assistant", "content": "".join(pieces)}
+    choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+    said = repaired_document({"model": model, "choices": choices}, request | {"model": model})
+    message = said["choices"][0]["message"]
+    calls = [each["function"] for each in message.get("tool_calls") or []]
+    thoughts = message.get("reasoning_content") or message.get("reasoning")
+    return shown(
+        [
+            *(("reasoning", each) for each in [thoughts] if each),
+            ("text", message["content"] or ""),
+            *((call["name"], call["arguments"]) for call in calls),
+        ]
+    )
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def whole_responses(pieces: list[str], request: Any, model: str) -> str:
+    tools = [{"type": "function", **each["function"]} for each in request["tools"]]
+    sent = OPENAI.events([("text", pieces)], model=model)[-1]["response"]
+    said = repaired_document(sent, {"model": model, "input": "x", "tools": tools})
+    return shown(output_parts(said["output"]))
+
+
+def whole_messages(pieces: list[str], request: Any, model: str) -> str:
+    functions = [each["function"] for each in request["tools"]]
+    tools = [{"name": each["name"], "input_schema": each["parameters"]} for each in functions]
+    sent = messages_streams.document([("text", pieces)]) | {"model": model}
+    said = repaired_document(sent, {"model": model, "max_tokens": 9, "tools": tools})
+    blocks = [
+        block | {"input": json.dumps(block.get("input"), separators=(",", ":"))}
+        for block in said["content"]
+    ]
+    return shown(message_parts(blocks))
+
+
+def repaired_document(body: dict[str, Any], request: dict[str, Any]) -> Any:
+    sent = json.dumps(body).encode()
+    tools = tools_of(request, api_of(request, sent))
+    return json.loads(repair_whole(sent, tools, RepairOptions(), Evidence(), 7))
+
+
+STREAMED = (in_chat, bridged_to_responses, bridged_to_messages, native_responses, native_messages)
+WHOLE = (whole_chat, whole_responses, whole_messages)
+
+
+def cuts(text: str, way: str) -> list[list[str]]:
+    """The text in small pieces, and in two, cut at a place that is another in each way: each place
+    is asked of each format in its own tests."""
+    at = zlib.crc32(f"{way} {text}".encode()) % len(text)
+    return [[text[:at], text[at:]], [text[at : at + 5] for at in range(0, len(text), 5)]]
+
+
+@pytest.mark.parametrize("way", [*STREAMED, *WHOLE], ids=lambda way: way.__name__)
 @pytest.mark.parametrize("leak", LEAKS)
 def test_a_leak_is_the_same_call(way: Callable[[list[str], Any, str], str], leak: str) -> None:
     request, text, wanted = LEAKS[leak]
     wanted, model = "".join(wanted.split()), MODELS.get(leak, "my-model")
     if way in (bridged_to_responses, bridged_to_messages):
-        wanted = wanted.replace("<think>", "«").replace("</think>", "»")
-    for pieces in (
-        [text],
-        [text[:17], text[17:]],
-        [text[at : at + 5] for at in range(0, len(text), 5)],
-    ):
+        ends = "»" if "<think>" in wanted else ""
+        wanted = wanted.replace("<think>", "«").replace("</think>", ends)
+    for pieces in ([text], *(cuts(text, way.__name__) if way in STREAMED else [])):
         assert way(pieces, request, model) == wanted, json.dumps(pieces)
+
+
+def test_each_line_of_shapes_that_were_seen_has_its_rows() -> None:
+    rows = [row for rows in wild_shapes.LINES.values() for row in rows]
+    assert not set(rows) - LEAKS.keys()

@@ -11,7 +11,7 @@ value
 They also write all arguments as one JSON object after ``<function=NAME>``, which may lack its end
 (or end with ``=``, a comma or ``[]``, as Llama writes it), or an argument's tag as ``<parameter
 name="KEY">``.  Doubao Seed writes ``<seed:tool_call>`` around the same.  Qwen 3.8 sometimes writes
-the tool's name in the tag of a parameter, or after ``<name>`` in a section.
+the tool's name in the tag of a parameter, or after ``<name>``, with ``</parameter>`` behind it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 from functools import partial
 
 from .held_calls import HeldCalls
-from .marker_set import HeaderPattern, named
+from .marker_set import HeaderPattern, ahead, named
 from .protocol import WORD, LeakFormat
 from .tags import Spelling, TagKind, TagPattern, TagTable
 
@@ -66,10 +66,12 @@ TABLE = TagTable(
     closer="</parameter>",
 )
 _CALL = (("<function", "<parameter"), r"\s{0,4}", ("=", "/"))
+_NAME = ahead(r"\s{0,9}+", f"{WORD}+", r"\s{0,9}+", ("</parameter>",))
 _IN_TEXT = TagPattern(
     Spelling((_OPENERS, r"\s{0,64}+", *_CALL)),
     Spelling((_OPENERS, r"\s{0,64}+", ("<name>",))),
+    Spelling((("<name>",), _NAME)),
     Spelling(_CALL),
 )
-_BEGIN = (*_OPENERS, "<function", "<parameter")
+_BEGIN = (*_OPENERS, "<function", "<parameter", "<name>")
 QWEN = LeakFormat("qwen", _BEGIN, _IN_TEXT, partial(HeldCalls, TABLE))
