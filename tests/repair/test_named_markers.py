@@ -58,6 +58,9 @@ SENTENCES = [
     "Strip {0} {1} before you show the text!",
     "Why does **{0}** appear in the text, and not {1}?",
     "See vllm#1234: {0} … {1} reached the client.",
+    "**{0}** begins a call, and **{1}** ends it.",
+    '"{0}" stands before a call, "{1}" after it.',
+    "标记 {0} 开始，{1} 结束。",
 ]
 LINES = [
     "- the opening token: {0}",

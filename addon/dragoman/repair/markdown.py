@@ -46,9 +46,14 @@ _FENCE_RUN = re.compile(r"[`~](?:(?<=`)``|(?<=~)~~)")
 _FENCE = re.compile(r"`{3,}+|~{3,}+")
 _TAIL = 512
 """Characters before a place in which the opening mark of a quotation is looked for."""
-_AFTER_WORD = re.compile(r"(?:\S[ \t]+[(\[{*_~\"'“‘„«]{0,3}|\|>[^\w\s<>`]{1,16})\Z")
+_OPENS_NAME = r"[(\[{*_~\"'“‘„«]"
+_AFTER_WORD = re.compile(
+    rf"(?:\S[ \t]+{_OPENS_NAME}{{0,3}}|\A[ \t]*{_OPENS_NAME}{{1,3}}|[，、（「『《“‘]"
+    r"|\|>[^\w\s<>`]{1,16})\Z"
+)
 """The end of a line, so far, in which a name would follow: a word and a blank, maybe a bracket or a
-mark; or punctuation alone after another such name (``<|open|>…<|close|>``)."""
+mark, or such a mark that begins the line; what Chinese writes before a word, without a blank; or
+punctuation alone after another such name (``<|open|>…<|close|>``)."""
 
 
 class MarkdownCode:
