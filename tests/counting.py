@@ -7,6 +7,10 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
+from dragoman.repair.formats.registry import AUTO
+
+AUTO.compile()  # else what compiles them first would count it
+
 _NO_CALLS = {"<listcomp>", "<setcomp>", "<dictcomp>"}
 """Since Python 3.12, a comprehension runs in the frame that it stands in."""
 

@@ -19,6 +19,7 @@ from re import _parser  # type: ignore[attr-defined]
 from typing import Any
 
 import dragoman
+from dragoman.repair.formats.registry import AUTO
 
 ADDON = Path(dragoman.__file__).parent
 USES = frozenset({"match", "fullmatch", "search", "finditer", "findall", "sub", "split", "scanner"})
@@ -50,6 +51,7 @@ def expressions() -> list[Found]:
         found.setdefault((pattern.pattern, pattern.flags), Found(pattern, name)).uses.update(uses)
 
     used = _uses_by_name()
+    AUTO.compile()
     for pattern, path, use in _held():
         last = path.rpartition(".")[2].partition("[")[0]
         add(pattern, path, {use} if use else used[last] or USES)

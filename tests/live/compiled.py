@@ -1,10 +1,11 @@
-"""A script for mitmdump: `GET …/compiled` has the expressions that were compiled, and the modules
-of the addon that were imported, since the start."""
+"""A script for mitmdump: `GET …/compiled` has the expressions that its main thread has compiled,
+for which all streams wait, and the modules of the addon that were imported, since the start."""
 
 from __future__ import annotations
 
 import json
 import sys
+import threading
 import traceback
 from re import _compiler as compiler  # type: ignore[attr-defined]
 from typing import Any
@@ -19,9 +20,10 @@ class Compiled:
         original = compiler.compile
 
         def compile_(pattern: Any, *rest: Any) -> Any:
-            callers = [frame.filename for frame in traceback.extract_stack()[:-1]]
-            if "/dragoman/" in [name for name in callers if "/re/" not in name][-1]:
-                self._compiled.append(str(pattern)[:100])
+            if threading.current_thread() is threading.main_thread():
+                callers = [frame.filename for frame in traceback.extract_stack()[:-1]]
+                if "/dragoman/" in [name for name in callers if "/re/" not in name][-1]:
+                    self._compiled.append(str(pattern)[:100])
             return original(pattern, *rest)
 
         compiler.compile = compile_

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
-from .marker_set import TAG_LIMIT, by_first, tree
+from .marker_set import TAG_LIMIT, Find, by_first, tree
 from .protocol import LeakFormat, MarkerMatch
 
 
@@ -20,16 +20,7 @@ class MarkerSearch:
 
     def __init__(self, formats: Sequence[LeakFormat]) -> None:
         self._formats = tuple(formats)
-        beginnings = {text for each in formats for text in each.beginnings}
-        # An expression that begins with one literal is searched several times faster.
-        self._in_text = [
-            (first, re.compile(re.escape(first) + tree(rest, r"\Z")).search)
-            for first, rest in by_first(beginnings)
-        ]
-        self._beginnings = beginnings
-        begun = [re.escape(first) + tree(rest, r"\Z") for first, rest in by_first(beginnings)]
-        self._begun = re.compile(f"(?=({'|'.join(begun) or '(?!)'}))")
-        """Finds the shortest beginning, or the start of one at the end; they overlap."""
+        self._beginnings = {text for each in formats for text in each.beginnings}
         self._begun_by: dict[str, dict[LeakFormat, None]] = {}
         """The formats whose markers may begin with what it finds."""
         for each in formats:
@@ -50,6 +41,26 @@ class MarkerSearch:
         """Finds the beginning of a line where that may be."""
         self.look_back = max((each.look_back for each in formats), default=0)
         """See `LeakFormat.look_back`."""
+
+    @cached_property
+    def _in_text(self) -> list[tuple[str, Find]]:
+        """What finds a beginning, or the start of one at the end, by its first character."""
+        # An expression that begins with one literal is searched several times faster.
+        return [(first, re.compile(begun).search) for first, begun in self._begun_by_first()]
+
+    @cached_property
+    def _begun(self) -> re.Pattern[str]:
+        """Finds the shortest beginning, or the start of one at the end; they overlap."""
+        begun = "|".join(begun for _, begun in self._begun_by_first())
+        return re.compile(f"(?=({begun or '(?!)'}))")
+
+    def _begun_by_first(self) -> Iterator[tuple[str, str]]:
+        for first, rest in by_first(self._beginnings):
+            yield first, re.escape(first) + tree(rest, r"\Z")
+
+    def compile(self) -> None:
+        """See `marker_set.compile_all`."""
+        _ = self._in_text, self._begun
 
     def __contains__(self, other: object) -> bool:
         return other in self._formats

@@ -2,14 +2,18 @@
 
 As a text may end in half a marker, another expression describes the starts of markers: of one
 description `spelled` makes the one, and `so_far` the other.
+
+To compile the expressions of all formats takes most of a second.  So each is compiled when it is
+asked for first, and `compile_all`, in a thread, asks for all of them before the first reply.
 """
 
 from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from functools import cached_property
 from typing import Any, NamedTuple
 
 HEADER_LIMIT = 256
@@ -20,6 +24,19 @@ BLANKS = r"\s{0,64}+"
 TAG_LIMIT = 1200
 """Characters of one tag: four attributes with values of 200, and blanks around all; a longer
 tag is text."""
+
+
+Find = Callable[..., re.Match[str] | None]
+"""Of a text, and a position."""
+
+_MADE: list[HeaderPattern | MarkerPattern] = []
+"""What `compile_all` has still to compile."""
+
+
+def compile_all() -> None:
+    """Compile what is compiled only when it is asked for; asking is safe in any thread."""
+    while _MADE:
+        _MADE.pop().compile()
 
 
 class Missing(enum.Enum):
@@ -43,8 +60,21 @@ class HeaderPattern:
 
     def __init__(self, expression: str, begun: str) -> None:
         """`begun` is an expression for its starts."""
-        self._match = re.compile(expression).match
-        self.may_begin = re.compile(begun).fullmatch
+        self._expression = expression
+        self._begun = begun
+        _MADE.append(self)
+
+    @cached_property
+    def _match(self) -> Find:
+        return re.compile(self._expression).match
+
+    @cached_property
+    def may_begin(self) -> Find:
+        """Whether the rest of a text, from a position on, is the start of a header."""
+        return re.compile(self._begun).fullmatch
+
+    def compile(self) -> None:
+        _ = self._match, self.may_begin
 
     def header_at(self, text: str, at: int) -> re.Match[str] | Missing:
         """The header at this position."""
@@ -71,15 +101,29 @@ class MarkerPattern:
         `longest` characters.  Markers begin with `first`; `halves` are the starts of those that do
         not."""
         self.expression = expression
-        marker = re.compile(expression)
-        self.find = marker.search
-        """The first marker from a position on."""
-        self.match = marker.match
-        """The marker at a position."""
-        self.begun = re.compile(begun)
+        self.begun_expression = begun
         self._first = first
         self._halves = halves
         self._longest = longest
+        _MADE.append(self)
+
+    @cached_property
+    def find(self) -> Find:
+        """The first marker from a position on."""
+        return re.compile(self.expression).search
+
+    @cached_property
+    def match(self) -> Find:
+        """The marker at a position."""
+        return re.compile(self.expression).match
+
+    @cached_property
+    def begun(self) -> re.Pattern[str]:
+        """The starts of markers, up to the end of a text."""
+        return re.compile(self.begun_expression)
+
+    def compile(self) -> None:
+        _ = self.find, self.match, self.begun
 
     def unfinished(self, text: str, begin: int = 0) -> int:
         """How many characters at the end of `text` may be the start of a marker, which is not

@@ -29,7 +29,7 @@ _BEGIN, _END, _ARGS = "[TOOL_CALLS]", "[/TOOL_CALLS]", "[ARGS]"
 _MARKERS = marker_set((_BEGIN, _END))
 _IN_TEXT = MarkerPattern(
     rf"{_MARKERS.expression}|{re.escape(_ARGS)}(?={BLANKS}\{{)",
-    rf"{_MARKERS.begun.pattern}|{so_far((_ARGS,), BLANKS, '(?!)', empty=False)}",
+    rf"{_MARKERS.begun_expression}|{so_far((_ARGS,), BLANKS, '(?!)', empty=False)}",
     first="[",
 )
 _AT_LINE = re.compile(rf"(?:\A|(?<=\n))[ \t]{{0,8}}(?P<name>{WORD})[ \t]{{0,8}}\Z")

@@ -20,6 +20,7 @@ from .json_alone import JSON_ALONE
 from .kimi_k2 import KIMI_K2
 from .kimi_k3 import KIMI_K3
 from .marker_search import MarkerSearch, search_for
+from .marker_set import compile_all
 from .minimax_m3 import MINIMAX_M3
 from .mistral import MISTRAL
 from .protocol import LeakFormat, MarkerMatch
@@ -163,13 +164,15 @@ class FormatChoice:
         own = (each for each in FORMATS if each not in by_family or REGISTRY[each] & written)
         return search_for(tuple(own))
 
-    def prepare(self) -> None:
-        """Compile what replies need, whatever the model: some 0.1 s that no reply has to wait."""
+    def compile(self) -> None:
+        """Compile what replies need, whatever the model: most of a second, which no reply has to
+        wait."""
+        compile_all()
         for choice in (self, AUTO):
-            search_for(FORMATS if choice.formats is None else choice.formats)
+            search_for(FORMATS if choice.formats is None else choice.formats).compile()
         for family in ("", "claude", *_FAMILIES):
             for requested in (family, "gpt-5"):
-                self.looked_for(requested, family)
+                self.looked_for(requested, family).compile()
 
 
 AUTO = FormatChoice()

@@ -10,6 +10,7 @@ import enum
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ...wire.reply_bounds import MAX_BLANK
 from .marker_set import TAG_LIMIT, HeaderPattern, MarkerPattern, Part, Run, so_far, spelled
@@ -118,12 +119,6 @@ class TagPattern(MarkerPattern):
     def __init__(self, *spellings: Spelling, first: str = "<") -> None:
         """`first` is the character with which most of them begin."""
         self.spellings = spellings
-        self._by_group: dict[int, tuple[Spelling, Mapping[str, TagKind], int]] = {}
-        """Each by the group after all of it, with its words and the first group in it."""
-        end = 0
-        for each in spellings:
-            begin, end = end + 1, end + 1 + re.compile(spelled(*each.parts)).groups
-            self._by_group[end] = each, each.words, begin
         firsts = (word for each in spellings for word in each.parts[0] if word[0] != first)
         super().__init__(
             "|".join(f"{spelled(*each.parts)}()" for each in spellings),
@@ -131,6 +126,19 @@ class TagPattern(MarkerPattern):
             first=first,
             halves=tuple(word[:size] for word in firsts for size in range(1, len(word) + 1)),
         )
+
+    @cached_property
+    def _by_group(self) -> dict[int, tuple[Spelling, Mapping[str, TagKind], int]]:
+        """Each spelling by the group after all of it, with its words and the first group in it."""
+        by_group, end = {}, 0
+        for each in self.spellings:
+            begin, end = end + 1, end + 1 + re.compile(spelled(*each.parts)).groups
+            by_group[end] = each, each.words, begin
+        return by_group
+
+    def compile(self) -> None:
+        super().compile()
+        _ = self._by_group
 
     def read(self, match: re.Match[str], offset: int = 0) -> Tag:
         """The tag that was found in a text, which begins at the `offset`."""
