@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from dragoman.bridge.request.chat_shapes import formed
+from dragoman.bridge.request import chat_shapes
+from dragoman.notes import Evidence
 from dragoman.reply.turn_context import Tool
 
 from .converting import (
@@ -25,6 +26,10 @@ from .test_convert_hostile import REQUESTS, near_requests
 
 PARAMETERS = function("f")["parameters"]
 CHAT_TOOL = {"type": "function", "function": {"name": "f", "parameters": PARAMETERS}}
+
+
+def formed(body: Any) -> Any:
+    return chat_shapes.formed(body, Evidence())
 
 
 def user_message(text: str) -> Json:
@@ -123,9 +128,7 @@ def test_calls_among_the_parts_of_a_message_keep_their_place() -> None:
     assert made.messages[2]["content"] == "two"
     assert made.messages[2]["reasoning_content"] == "hm"
     assert made.messages[2]["tool_calls"][0]["id"] == "a"
-    assert {"taken as an item part function_call", "taken as an item part reasoning"} <= set(
-        made.notes
-    )
+    assert "taken from its chat form: input" in made.notes
 
 
 def test_an_output_among_the_parts_of_a_user_message_answers() -> None:

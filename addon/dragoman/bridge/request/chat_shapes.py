@@ -1,89 +1,60 @@
 """Takes what clients that were moved from Chat Completions put into a Responses request.
 
-Two forms are taken as what they mean: tools and a tool choice with a nested ``function``, and
-calls, outputs and reasoning among the parts of a message.  This runs before anything else reads a
-request, also a kept one, so that all other code sees one form.  A body without these is returned as
-it is.  What else is written as a chat request has it is refused (`MOVED`).
+Two forms mean what they mean there: tools and a tool choice with a nested ``function``; calls,
+outputs and reasoning among the parts of a message.  A body without these is returned as it is;
+`convert._MOVED` refuses others in words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
 from ...notes import Evidence
-from ...wire.json_codec import Json
-
-MOVED: Mapping[str, str] = {
-    "messages": "input",
-    "max_tokens": "max_output_tokens",
-    "max_completion_tokens": "max_output_tokens",
-    "reasoning_effort": "reasoning.effort",
-    "response_format": "text.format",
-}
-"""Fields of a chat request, with the name of each in the Responses API."""
+from ...wire.json_codec import Json, array
 
 
-def formed(body: object, evidence: Evidence | None = None) -> Any:
+def formed(body: object, evidence: Evidence) -> Any:
     """`body` as the Responses API has it; what is not clear stays, to be refused."""
     if not isinstance(body, dict):
         return body
-    changed: Json = {}
-    tools, choice, items = (body.get(name) for name in ("tools", "tool_choice", "input"))
-    if isinstance(tools, list) and (flat := [_flat(tool) for tool in tools]) != tools:
-        changed["tools"] = flat
-    if (chosen := _flat(choice)) is not choice:
-        changed["tool_choice"] = chosen
-    if evidence is not None:
-        for name in changed:
-            evidence.note("taken from its chat form:", name)
-    if isinstance(items, list) and any(map(_has_items, items)):
-        changed["input"] = [each for item in items for each in _split(item, evidence)]
+    made = {
+        "tools": [_flat(tool) for tool in array(body.get("tools"))],
+        "tool_choice": _flat(body.get("tool_choice")),
+        "input": [each for item in array(body.get("input")) for each in _split(item)],
+    }
+    changed = {name: value for name, value in made.items() if value and value != body[name]}
+    for name in changed:
+        evidence.note("taken from its chat form:", name)
     return {**body, **changed} if changed else body
 
 
 def _flat(tool: Any) -> Any:
     """A function, or the choice of one, without the inner object."""
-    if not (isinstance(tool, dict) and tool.get("type") == "function"):
-        return tool
-    if not isinstance(inner := tool.get("function"), dict):
+    inner = tool.get("function") if isinstance(tool, dict) else None
+    if not isinstance(inner, dict) or tool.get("type") != "function":
         return tool
     return {name: value for name, value in tool.items() if name != "function"} | inner
 
 
 def _is_item(part: Any) -> bool:
-    """Whether a part of a message is an item: a call, its output or reasoning."""
-    kind = part.get("type") if isinstance(part, dict) else None
-    if not isinstance(kind, str):
-        return False
-    nested = kind == "function" and isinstance(part.get("function"), dict)
-    return nested or kind == "reasoning" or kind.endswith(("_call", "_call_output"))
+    kind = str(part.get("type")) if isinstance(part, dict) else ""
+    return kind.endswith(("reasoning", "_call", "_call_output")) or _flat(part) is not part
 
 
-def _has_items(item: Any) -> bool:
-    content = item.get("content") if isinstance(item, dict) and "role" in item else None
-    return isinstance(content, list) and any(map(_is_item, content))
-
-
-def _split(message: Any, evidence: Evidence | None) -> list[Any]:
+def _split(message: Any) -> Iterator[Any]:
     """A message with items among its parts as messages and items."""
-    if not _has_items(message):
-        return [message]
-    items: list[Any] = []
-    for is_item, group in groupby(message["content"], _is_item):
-        if not is_item:
-            items.append({**message, "content": [*group]})
-            continue
-        for part in group:
-            if evidence is not None:
-                evidence.note("taken as an item", f"part {part['type']}")
-            items.append(_call(part) if part["type"] == "function" else part)
-    return items
+    content = message.get("content") if isinstance(message, dict) and "role" in message else None
+    if not any(map(_is_item, parts := array(content))):
+        yield message
+        return
+    for is_item, group in [(kind, [*group]) for kind, group in groupby(parts, _is_item)]:
+        yield from map(_item, group) if is_item else [{**message, "content": group}]
 
 
-def _call(part: Json) -> Json:
-    """A call in the form that an assistant's ``tool_calls`` have."""
-    function, call_id = part["function"], part.get("call_id") or part.get("id")
-    fields = {"name": function.get("name"), "arguments": function.get("arguments")}
-    return {"type": "function_call", "call_id": call_id, **fields}
+def _item(part: Json) -> Json:
+    if part["type"] != "function":
+        return part
+    named = {name: part["function"].get(name) for name in ("name", "arguments")}
+    return {"type": "function_call", "call_id": part.get("call_id") or part.get("id"), **named}

@@ -19,7 +19,7 @@ from ...wire.json_codec import Json, array, objects
 from ..cure.tool_names import ToolNames
 from ..host_requirements import family_of
 from .chat_messages import chat_messages
-from .chat_shapes import MOVED, formed
+from .chat_shapes import formed
 from .conversion import SAME, Conversion, converted
 from .toolbox import Toolbox
 from .validation import RequestObject, label, missing, previous_not_found, wrong_type
@@ -93,7 +93,7 @@ def _checked(body: object, *, stores: bool) -> RequestObject:
     for name, reason in _NEEDS_A_STORE.items():
         if request.get(name) is not None:
             raise _unservable(name, reason)
-    for name, here in MOVED.items():
+    for name, here in _MOVED.items():
         if request.get(name) is not None and request.get(here.partition(".")[0]) is None:
             message = f"Unsupported parameter: '{name}'. In the Responses API, it is '{here}'."
             raise Refused(message, param=name, code="unsupported_parameter")
@@ -106,6 +106,15 @@ _NEEDS_A_STORE = {
     "conversation": "Conversations are not stored here. Send the whole conversation as 'input'.",
     "prompt": "Stored prompts are not available here. Send the prompt as 'instructions'.",
 }
+
+_MOVED = {
+    "messages": "input",
+    "max_tokens": "max_output_tokens",
+    "max_completion_tokens": "max_output_tokens",
+    "reasoning_effort": "reasoning.effort",
+    "response_format": "text.format",
+}
+"""Fields of a chat request, with the name of each in the Responses API."""
 
 
 def _unservable(name: str, reason: str) -> Refused:
