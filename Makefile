@@ -122,7 +122,7 @@ pictures: $(VENV)/.ready
 	PYTHONPATH=addon $(VENV)/bin/python -m tests.web.pictures
 
 clean:
-	rm -rf .venv* $(NODE) $(HEAVY) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv* $(NODE) $(HEAVY) .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp is the last thing written, so what was interrupted is made again from the start.  A
