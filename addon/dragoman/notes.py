@@ -151,6 +151,11 @@ class ReplyFacts:
     ended: bool = False
     """Whether its last event has come: in chat ``[DONE]`` after a finish reason."""
 
+    @property
+    def is_turn(self) -> bool:
+        """Whether it is an LLM's, and no error."""
+        return self.parsed and not (self.error_code or self.error_message)
+
 
 @dataclass(frozen=True, slots=True)
 class TurnFacts:

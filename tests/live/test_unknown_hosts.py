@@ -68,6 +68,8 @@ OTHERS = [
     *(Reply(b"{}", "application/json", status) for status in (301, 400, 401, 402, 403, 429)),
     *(Reply(b"{}", "application/json", status) for status in (422, 500, 503)),
     Reply(b"<h1>Welcome</h1>", "text/html", 200),
+    Reply(b'{"message":"Welcome"}', "application/json", 200),
+    Reply(b'{"error":{"message":"overloaded"}}', "application/json", 200),
     NO_MODEL,
     Reply(b"unknown model: None", "text/plain", 404),
     Reply(b'{"detail":"Deployment not found"}', "application/json", 404),

@@ -149,12 +149,25 @@ def test_of_those_who_are_known_to_speak_responses_nothing_is_learned(name: str)
     assert asyncio.run(made.at_body(flow)).address == ""
 
 
-@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
-def test_who_has_answered_once_is_not_decided_about_again(kind: str) -> None:
+def answer(kind: str) -> http.Response:
+    return http.Response.make(200, b"", {"content-type": kind})
+
+
+def test_who_has_answered_once_is_not_decided_about_again() -> None:
     made, flow = sent()
-    made.answered(flow, http.Response.make(200, b"", {"content-type": kind}))
+    made.answered(flow, answer("text/event-stream"))
     assert not made.at_missing(flow, reply(404))
     assert made.at_head(flow).way == "send"
+
+
+def test_json_is_an_answer_once_it_is_seen_to_be_a_turn() -> None:
+    made, flow = sent()
+    made.answered(flow, answer("application/json"))
+    made.gave_turn(flow, answer("application/json"), made.of(flow))
+    assert not made.at_missing(flow, reply(404))
+    made, flow = sent()
+    made.answered(flow, answer("application/json"))
+    assert made.at_missing(flow, reply(404))
 
 
 def test_an_address_whose_chat_path_is_missing_too_is_unknown_again() -> None:

@@ -289,7 +289,9 @@ class Dragoman:
         elif self._repair.may_reword(flow, settings):
             self._repair.reword(flow, response)
         await self._cure.end_reply(flow, response)
-        self._monitor.close(flow)
+        decision = self._decisions.of(flow)
+        if self._monitor.close(flow).is_turn:
+            self._decisions.gave_turn(flow, response, decision)
 
     def error(self, flow: http.HTTPFlow) -> None:
         """Close the record of a flow that ended early."""

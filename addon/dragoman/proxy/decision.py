@@ -122,12 +122,14 @@ class Decisions:
     # The reply
 
     def answered(self, flow: http.HTTPFlow, response: http.Response) -> None:
-        """The headers of a reply have come: if it is one to a request that was sent on, its address
-        speaks its API."""
-        decision = self.of(flow)
-        answers = decision.way == "send" and 200 <= response.status_code < 300
-        # and no page for people
-        if answers and media_type(response) in ("application/json", EVENT_STREAM):
+        """The headers of a reply have come."""
+        if media_type(response) == EVENT_STREAM:
+            self.gave_turn(flow, response, self.of(flow))
+
+    def gave_turn(self, flow: http.HTTPFlow, response: http.Response, decision: Decision) -> None:
+        """What has come is a turn, and neither an error nor JSON for everything that is asked: if
+        the request was sent on, its address speaks its API."""
+        if decision.way == "send" and 200 <= response.status_code < 300:
             self._learn(flow, decision, Speaks.NATIVE)
 
     def missing_decides(self, flow: http.HTTPFlow, response: http.Response) -> bool:

@@ -19,7 +19,7 @@ from ...inspect.headline import headline
 from ...inspect.outcome import LOST, OURS, RUNNING, Job, outcome_of
 from ...inspect.parse.request import model_asked
 from ...inspect.stats import Stats
-from ...notes import TurnFacts, printable
+from ...notes import ReplyFacts, TurnFacts, printable
 from ...repair.declared_tools import DeclaredTools
 from ...reply.facts import ReplyReader
 from ...wire.chat_end import EARLY
@@ -116,12 +116,12 @@ class FlowMonitor:
         except Exception:
             logger.exception("%s: its growth could not be shown", name_of(flow))
 
-    def close(self, flow: http.HTTPFlow) -> None:
-        """`flow` has ended, well or not."""
+    def close(self, flow: http.HTTPFlow) -> ReplyFacts:
+        """`flow` has ended, well or not; gives what is known of its upstream's reply."""
         record = recorder_of(flow)
         try:
             if record is not None:
-                self._end(flow, record)
+                return self._end(flow, record).upstream
         except Exception:
             logger.exception("%s: what was done could not be shown", name_of(flow))
         finally:
@@ -129,8 +129,9 @@ class FlowMonitor:
             if flow.response and isinstance(flow.response.stream, LiveStream | WatchedStream):
                 # A flow that is kept need not keep the stages that worked on it.
                 flow.response.stream = True
+        return ReplyFacts()
 
-    def _end(self, flow: http.HTTPFlow, record: FlowRecorder) -> None:
+    def _end(self, flow: http.HTTPFlow, record: FlowRecorder) -> TurnFacts:
         if record.reply.growth is not None:
             record.reply.growth.stop()
         facts = _facts(flow, record)
@@ -146,6 +147,7 @@ class FlowMonitor:
             self.stats.add(exchange, facts, host=host, model=record.model, duration=duration)
         if record.reply.growth is not None:
             show(flow)
+        return facts
 
     @staticmethod
     def _sign(flow: http.HTTPFlow, record: FlowRecorder, facts: TurnFacts) -> str:
