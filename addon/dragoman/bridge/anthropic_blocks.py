@@ -27,6 +27,7 @@ from ..messages.names import blocks_of, text_of
 from ..messages.tools import change_line
 from ..notes import Evidence
 from ..wire.json_codec import Json, array, string
+from ..wire.request_bounds import MAX_INNER
 
 Part: TypeAlias = str | Json
 """Some text, or the block of an image."""
@@ -79,8 +80,6 @@ _TEXTS = ("text", "stdout", "stderr", "lines", "content", "tool_references")
 """Where the blocks of Anthropic's servers have what they say.  What is encrypted is not read."""
 _SOURCES = {"text": "data", "content": "content"}
 """Where a document's source has its text, by the source's type."""
-_DEEPEST = 8
-"""Levels inside a block: a result, its page, the document on it, its source, the blocks of that."""
 
 
 def plain_blocks(block: Json, evidence: Evidence) -> list[Json]:
@@ -143,10 +142,10 @@ def _said(value: object, evidence: Evidence, depth: int) -> Iterator[Part]:
     """The texts and images of what stands inside a block."""
     if isinstance(value, str):
         yield from filter(None, [value])
-    elif isinstance(value, list) and depth < _DEEPEST:
+    elif isinstance(value, list) and depth < MAX_INNER:
         for each in value:
             yield from _said(each, evidence, depth + 1)
-    elif isinstance(value, dict) and depth < _DEEPEST:
+    elif isinstance(value, dict) and depth < MAX_INNER:
         kind = value.get("type")
         if kind == "image":
             yield value

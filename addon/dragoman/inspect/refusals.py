@@ -139,14 +139,12 @@ _SAYS_NOTHING = re.compile(
     re.IGNORECASE,
 )
 """What messages begin with."""
-_MAX_READ = 500
-"""Characters of a message that are looked at."""
 
 
 def reason_in(message: str, param: str = "") -> tuple[str, str]:
     """Why a host refuses a request, in its own words: the field that is wrong, and what is wrong
     with it, up to what may be of the request.  No quoted value, no key."""
-    message = message[:_MAX_READ].translate(_SIGNS).lstrip()
+    message = message.translate(_SIGNS).lstrip()
     for _ in range(3):
         said = _SAYS_NOTHING.match(message)
         message = message[said.end() :] if said else message

@@ -29,8 +29,6 @@ from .quotation import OPENING, ROW, Quotation, closing_marks
 
 MAX_FENCE_LINES = 2048
 """Lines of one text that open a fence, or may; after so many, all that comes counts as code."""
-MAX_TICKS = 256
-"""Backticks of one line, likewise."""
 _HEAD = 128
 """Characters of a line in which a fence may begin it."""
 _END = 32
@@ -114,7 +112,7 @@ class MarkdownCode:
 
     def is_open(self) -> bool:
         """Whether code is open here for certain."""
-        many = self.fence_lines > MAX_FENCE_LINES or self._line.count("`") > MAX_TICKS
+        many = self.fence_lines > MAX_FENCE_LINES
         return many or any(self._after(self._line, ended=False))
 
     @property

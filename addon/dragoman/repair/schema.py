@@ -18,6 +18,8 @@ from ..wire.json_schema import PARTS, is_among, parts_of, strings
 
 MAX_DEPTH = 64
 """Nesting of schema and value beyond which nothing is accepted."""
+MAX_PARTS = 500
+"""Schemas, or values, that one is read as: it may consist of others, which refer to others."""
 MAX_STEPS = 10_000
 """Values and keywords that are checked for one turn: some 10 ms.  Fifty calls of ordinary size
 take all of that with a hundred tools that require the same arguments."""
@@ -109,10 +111,6 @@ def _same(one: object, other: object) -> bool:
     return _kind(one) is _kind(other) and one == other
 
 
-_MAX_PARTS = 100
-"""Schemas that one may consist of."""
-
-
 def flattened(schema: object) -> object:
     """A schema of arguments as one object: with the properties of all schemas that it refers to or
     consists of, and with what these require in all cases."""
@@ -120,7 +118,7 @@ def flattened(schema: object) -> object:
         return schema
     found: dict[str, list[Any]] = {}
     demanded: list[str] = []
-    for part, always in islice(parts_of(schema, schema), _MAX_PARTS):
+    for part, always in islice(parts_of(schema, schema), MAX_PARTS):
         for name, each in properties(part).items():
             found.setdefault(name, []).append(each)
         demanded += required(part) if always else []

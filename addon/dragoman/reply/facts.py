@@ -17,7 +17,7 @@ from typing import Any
 
 from ..notes import ReplyFacts, printable
 from ..wire.chat_calls import CallDelta
-from ..wire.errors import MAX_SAID, ErrorObject, read_error, unlisted
+from ..wire.errors import ErrorObject, read_error, unlisted
 from ..wire.json_codec import Json, string
 from ..wire.reply_bounds import MAX_REPLY, Budget
 from ..wire.sse import Document, Frame, is_event_stream, split
@@ -355,7 +355,7 @@ class ReplyReader:
             output_tokens=usage.output if usage else None,
             first_token=self._first,
             error_code=_code(self._error) if self._error else "",
-            error_message=self._error.message[:MAX_SAID] if self._error else "",
+            error_message=self._error.message if self._error else "",
             error_param=(self._error.param or "") if self._error else "",
             finishes=finishes,
             answered=self._answered,

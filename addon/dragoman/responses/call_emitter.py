@@ -15,13 +15,10 @@ from ..notes import Evidence, printable
 from ..reply.turn_context import Tool
 from ..wire.chat_calls import Call
 from ..wire.json_codec import NotJson, loads
+from ..wire.reply_bounds import MAX_CHECKED
 from .custom_input import CustomInputReader
 from .event_writer import Writer
 from .output_items import structured_call, unfit_call
-
-CHECKED = 256 * 1024
-"""Characters of arguments that are read once more at their end, by one call: a millisecond.
-Longer ones are valid if their brackets and strings are closed, which is known by then."""
 
 
 class CallEmitter:
@@ -88,9 +85,10 @@ class CallEmitter:
 
 
 def is_object(call: Call) -> bool:
-    """Whether the arguments of a call are a JSON object, or empty, which means an empty one."""
+    """Whether the arguments of a call are a JSON object, or empty, which means an empty one.  Of
+    many it is known whether all brackets and strings are closed."""
     arguments = call.arguments
-    if len(arguments) > CHECKED:
+    if len(arguments) > MAX_CHECKED:
         return call.only_value and arguments.lstrip().startswith("{")
     try:
         return isinstance(loads(arguments.strip() or "{}"), dict)

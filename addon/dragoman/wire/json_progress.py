@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import re
 
-MAX_DEPTH = 100_000
-"""Deeper nesting counts as broken (one byte of memory a level)."""
-
 _STRING_RUN = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _SPACE_RUN = re.compile(r"[ \t\r\n]*")
 _SPACES = frozenset(" \t\r\n")
@@ -148,8 +145,6 @@ class JsonProgress:
             self._expect = _KEY if stack[-1] == ord("{") else _VALUE
         else:
             self.broken = True
-        if len(stack) > MAX_DEPTH:
-            self.complete, self.broken = False, True
         return at + (not self.broken)
 
     def _value_ended(self) -> None:

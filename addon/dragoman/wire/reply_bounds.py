@@ -48,8 +48,6 @@ MAX_AFTER_OPEN = 256
 """Frames that wait for an open one of another choice."""
 MAX_CHOICES = 128
 """Choices of one reply that are read."""
-MAX_REMEMBERED = 3_000
-"""Calls, ids and indexes of one chat reply that are known, those of 1,000 calls."""
 MAX_OUTPUT = 2**14
 """An output index of the Responses API beyond this is not valid; so many calls take some 30 MB."""
 MAX_VALUES = 200_000
@@ -57,6 +55,8 @@ MAX_VALUES = 200_000
 MAX_PARTS = 1_000
 """Choices, and what a list in a message of one holds: calls, parts, sources; items or blocks of
 other APIs, and their parts.  No client runs as many calls."""
+MAX_REMEMBERED = 3 * MAX_PARTS
+"""Calls, ids and indexes of one chat reply that are known, those of so many calls."""
 MAX_BLANK = 4096
 """Characters of white space that may be formatting around a call, a tag or a text, and are held."""
 STEP = 8 * 1024

@@ -22,6 +22,9 @@ MAX_ITEMS = 20_000
 """Items or messages."""
 MAX_PARTS = 5_000
 """Members of an array of one of them: parts, calls.  One is converted at once."""
+MAX_INNER = 8
+"""Levels inside an item or a block on which texts are looked for: a result, its page, the document
+on it, its source, the blocks of that.  Each may copy what is in it."""
 MAX_TOOLS = 2_000
 """Tools, also those that items or namespaces hold; hosts take a few hundred."""
 

@@ -13,6 +13,7 @@ from typing import Any
 from ...notes import Evidence
 from ...wire.errors import Refused
 from ...wire.json_codec import objects
+from ...wire.request_bounds import MAX_INNER
 from ..conversation import ContentPart
 from .images import image_url, is_ciphertext, without_data
 from .validation import RequestObject, label, missing, present, unsupported, wrong_type
@@ -26,8 +27,6 @@ _TEXT_FIELDS = {
 ENCRYPTED = "[This part is encrypted for another provider, and cannot be read here.]"
 NO_AUDIO = "[Audio was left out: it cannot be sent from here.]"
 _TEXTS = ("text", "content", "output", "summary", "message", "refusal", "transcript")
-_DEEPEST = 3
-"""Text further inside an unknown item is not looked for: an item, its parts, theirs."""
 
 
 def user_content(value: object, path: str, evidence: Evidence) -> str | list[ContentPart]:
@@ -99,10 +98,10 @@ def text_of(value: Any, depth: int = 0) -> str:
     """The text of an item or a part of any form, with its parts."""
     if isinstance(value, str):
         return without_data(value)
-    if depth > _DEEPEST:
+    if depth > MAX_INNER:
         return ""
     if isinstance(value, list):
-        return "\n".join(filter(None, (text_of(part, depth) for part in value)))
+        return "\n".join(filter(None, (text_of(part, depth + 1) for part in value)))
     if isinstance(value, Mapping):
         return next(filter(None, (text_of(value.get(name), depth + 1) for name in _TEXTS)), "")
     return ""

@@ -17,10 +17,8 @@ from typing import Any, NamedTuple
 
 from ...wire.json_codec import MAX_NESTING, Json, NotJson, loads, nesting_exceeds
 from ...wire.json_schema import is_of, own_types, parts_of
-from ..schema import OutOfSteps, Steps, accepts, properties
+from ..schema import MAX_PARTS, OutOfSteps, Steps, accepts, properties
 
-_MAX_PARTS = 500
-"""Schemas, or values, that are read to find the type of one argument."""
 _IMPLIED = {"properties": "object", "items": "array"}
 """The types of schemas with these keywords, if nothing else says them."""
 PYTHON = {"True": "true", "False": "false", "None": "null"}
@@ -83,13 +81,13 @@ def property_of(schema: object, key: str) -> object:
 
 def type_of(schema: object, root: object) -> ValueType:
     """The types that a schema declares, with references into `root`."""
-    parts = [part for part, _ in islice(parts_of(schema, root), _MAX_PARTS + 1)]
-    if len(parts) > _MAX_PARTS:
+    parts = [part for part, _ in islice(parts_of(schema, root), MAX_PARTS + 1)]
+    if len(parts) > MAX_PARTS:
         return JSON
     members: list[tuple[str, Json]] = []
     for part in parts:
         implied = (name for word, name in _IMPLIED.items() if isinstance(part.get(word), dict))
-        types = own_types(part, _MAX_PARTS) or implied
+        types = own_types(part, MAX_PARTS) or implied
         members += [(name, {**part, "type": name}) for name in types]
     members += [("null", {})] if any(part.get("nullable") is True for part in parts) else []
     return ValueType(tuple(members))
