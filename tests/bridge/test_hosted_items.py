@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import pytest
 
 from dragoman.bridge.request.input_items import HOSTED
+from dragoman.wire.request_bounds import MAX_INNER
 
 from .converting import Json, call, of_input, output, said, thought, user
 
@@ -132,12 +134,25 @@ def test_an_unknown_item_leaves_its_text(item: Json, role: str, text: str) -> No
     assert made.notes == [f"sent as text item {item['type']}"]
 
 
+TOO_DEEP = (
+    reduce(lambda inner, _: {"content": inner}, range(MAX_INNER + 1), "x"),
+    reduce(lambda inner, _: [inner], range(MAX_INNER + 1), "x"),
+)
+
+
+@pytest.mark.parametrize("deep", TOO_DEEP)
+def test_a_text_as_deep_as_it_is_looked_for_is_found(deep: Json | list[Any]) -> None:
+    (inner,) = deep.values() if isinstance(deep, dict) else deep
+    made = of_input(user("x"), {"type": "of_2030", "content": inner})
+    assert made.messages[1:] == [{"role": "user", "content": "x"}]
+
+
 @pytest.mark.parametrize(
     "fields",
     [
         {},
         {"text": None, "content": 42, "output": [1, None, {"x": "y"}]},
-        {"content": {"content": {"content": {"content": {"text": "too deep"}}}}},
+        *({"content": deep} for deep in TOO_DEEP),
         {"encrypted_content": "gAAAA", "data": DATA},
     ],
 )
