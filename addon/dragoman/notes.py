@@ -142,7 +142,7 @@ class ReplyFacts:
     error_param: str = ""
     """The field of the request that it names."""
     finishes: tuple[str, ...] = ()
-    """The finish reason of each choice, or the status of a response."""
+    """The finish reason of each choice; of a response, its status or why it is incomplete."""
     answered: str = ""
     """What there is to continue with, beside calls: ``text``, other than blanks, ``compaction``;
     empty for nothing."""

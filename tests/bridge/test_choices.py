@@ -19,6 +19,15 @@ def test_further_choices_are_dropped_and_recorded() -> None:
     assert "dropped further choice" in got.noted
 
 
+@pytest.mark.parametrize("kind", ["content", "reasoning_content"])
+def test_texts_of_two_choices_that_a_stream_mixes_are_not_joined(kind: str) -> None:
+    said = [(1, "b"), (0, "a"), (1, "B"), (0, "A")]
+    values = [of_choice(index, {kind: words}) for index, words in said]
+    got = run([*values, of_choice(1, {"content": "."}), *ended()])
+    assert texts(got)[-1] == ("bB." if kind == "content" else ".")
+    assert got.evidence.notes["dropped", "further choice"] == 2
+
+
 def of_choice(index: int, delta: Any, finish: Any = None) -> dict[str, Any]:
     return chunk(delta, finish, choice={"index": index})
 

@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dragoman.bridge.convert_recorded import convert_recorded
-from dragoman.bridge.reader_writer_pairs import APIS, Api, api_of
+from dragoman.bridge.convert_recorded import convert_recorded, writer_for
+from dragoman.bridge.reader_writer_pairs import APIS, READERS, Api, api_of
+from dragoman.bridge.reply.bridge_pipeline import BridgePipeline
+from dragoman.bridge.reply.converter import ReplyConverter
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.inspect.parse.values import ParsedCall, ParsedReply, Prose
 from dragoman.notes import Evidence
+from dragoman.reply.stage import at_once
+from dragoman.reply.turn_context import Tool, TurnContext
 from dragoman.wire.finish_reasons import FINISHES
+from dragoman.wire.json_codec import dumps
+from dragoman.wire.sse import is_event_stream
 from fixtures.server import FOLDER
 from tests.repair.streams import chunk, sse
 
+from . import messages_streams
+
 NOW = 1_700_000_000
 BODIES = sorted(
-    (*FOLDER.glob("*/upstream.sse"), *FOLDER.glob("*/upstream.json")), key=lambda path: path.parent
+    (*FOLDER.glob("*/*.sse"), *FOLDER.glob("*/upstream.json"), *FOLDER.glob("*/turn?.json"))
 )
-ROUND: tuple[Api, ...] = ("chat", "messages", "chat", "responses", "messages", "responses")
 SHAPES = {"chat": "chat", "responses": "Responses", "messages": "Messages"}
+
+
+def request_of(path: Path) -> Any:
+    """What is known of it."""
+    file = path.parent / "request.json"
+    return json.loads(file.read_bytes()) if file.exists() else {}
 
 
 def converted(body: bytes, request: Any, to: Api | None) -> ParsedReply:
@@ -30,18 +44,22 @@ def converted(body: bytes, request: Any, to: Api | None) -> ParsedReply:
 
 def gist(reply: ParsedReply) -> dict[str, Any]:
     """What a reply says, whatever its API: texts of the choice that answers, calls of all."""
-    parts = [part for choice in reply.choices for part in choice.parts]
     answer = reply.choices[0].parts if reply.choices else ()
     said = [part for part in answer if isinstance(part, Prose)]
     prose = {
         kind: "".join(part.text for part in said if part.kind == kind).strip()
         for kind in ("text", "reasoning")
     }
-    calls = [(p.name, _value(p)) for p in parts if isinstance(p, ParsedCall)]
+    called = [(each.name, _value(each)) for each in calls(reply)]
     finishes = {_meaning(choice.finish) for choice in reply.choices}
     finishes = {"failed"} if reply.error is not None else finishes
     usage = (reply.usage.input, reply.usage.output) if reply.usage else None
-    return {**prose, "calls": calls, "finishes": finishes, "usage": usage}
+    return {**prose, "calls": called, "finishes": finishes, "usage": usage}
+
+
+def calls(reply: ParsedReply) -> list[ParsedCall]:
+    parts = [part for choice in reply.choices for part in choice.parts]
+    return [part for part in parts if isinstance(part, ParsedCall)]
 
 
 def _value(call: ParsedCall) -> Any:
@@ -58,9 +76,9 @@ def _meaning(finish: str) -> str:
 
 
 @pytest.mark.parametrize("to", APIS)
-@pytest.mark.parametrize("path", BODIES, ids=lambda path: f"{path.parent.name}{path.suffix}")
+@pytest.mark.parametrize("path", BODIES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_it_says_the_same(path: Any, to: Api) -> None:
-    request = json.loads((path.parent / "request.json").read_bytes())
+    request = request_of(path)
     body = path.read_bytes()
     repaired = converted(body, request, None)
     reply = converted(body, request, to)
@@ -72,17 +90,35 @@ def test_it_says_the_same(path: Any, to: Api) -> None:
 
 
 @pytest.mark.slow
-def test_it_says_the_same_after_all_three() -> None:
-    """Each of them from each of the others: all nine pairs, with `test_it_says_the_same`."""
+@pytest.mark.parametrize("whole", [False, True])
+def test_all_nine_pairs_say_the_same(whole: bool) -> None:
     for path in BODIES:
-        request = json.loads((path.parent / "request.json").read_bytes())
-        first = body = convert_recorded(path.read_bytes(), request, "responses", Evidence(), NOW)
-        for to in ROUND:
-            body = convert_recorded(body, {}, to, Evidence(), NOW)
-            assert api_of({}, body) == to
-        wanted, got = gist(parse_reply(first)), gist(parse_reply(body))
-        if wanted["finishes"] != {"failed"}:
-            assert got == wanted, path
+        request = request_of(path)
+        for of in APIS:
+            body = convert_recorded(path.read_bytes(), request, of, Evidence(), NOW)
+            if whole:
+                body = joined_up(body, of)
+            if not body or is_event_stream(body) == whole:
+                continue  # the fixture is not, or an error
+            assert api_of({}, body) == of
+            wanted = gist(parse_reply(body))
+            failed = wanted["finishes"] == {"failed"}  # its usage came after its error, if any
+            for to in APIS:
+                got = gist(converted(body, {}, to))
+                if failed or wanted["usage"] is None:
+                    got["usage"] = wanted["usage"]
+                assert got == wanted, (path, of, to)
+
+
+def joined_up(stream: bytes, of: Api) -> bytes:
+    """A reply that was not streamed, of what a stream says; nothing of one that failed."""
+    if not is_event_stream(stream):
+        return stream
+    tools = {call.name: Tool("function", call.name) for call in calls(parse_reply(stream))}
+    writer = writer_for(of, TurnContext({}, "m", False, tools), Evidence(), NOW)
+    reply = ReplyConverter(writer, tools.keys(), Evidence(), mixes=of == "chat")
+    at_once(BridgePipeline(reply, None, reader=READERS[of]()).convert(stream))
+    return b"" if reply.end.error else dumps(reply.response)
 
 
 def test_a_custom_call_is_one_of_a_function() -> None:
@@ -102,6 +138,14 @@ def test_a_reply_that_failed_fails(of: Api, to: Api) -> None:
     reply = converted(body, {}, to)
     assert gist(reply)["text"] == "a"
     assert "no more of it" in str(reply.error)
+
+
+@pytest.mark.parametrize("to", ["chat", "responses"])
+def test_what_has_no_place_in_the_other_api_is_noted(to: Api) -> None:
+    body = messages_streams.stream([("redacted_thinking", {"data": "x"}), ("text", ["Hi"])])
+    evidence = Evidence()
+    assert b"Hi" in convert_recorded(body, {}, to, evidence, NOW)
+    assert evidence.lines() == ["dropped redacted_thinking"]
 
 
 def test_the_same_api_is_the_repaired_reply() -> None:

@@ -27,11 +27,17 @@ LEAK = (
 )
 NATIVE = {"index": 0, "id": "c1", "function": {"name": "bash", "arguments": "{}"}}
 ERROR = {"error": {"message": "m", "type": "engine_overloaded"}}
+USED = {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}
 SEARCHED = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
 SAID = {"type": "message", "content": [{"type": "output_text", "text": "Hi"}]}
 CALLED = {"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}}
 COMPACTED = {"type": "compaction", "encrypted_content": seal("So far.")}
 SEALED = {"type": "compaction", "encrypted_content": "gAAAA"}
+CUT = {
+    "object": "response",
+    "status": "incomplete",
+    "incomplete_details": {"reason": "max_output_tokens"},
+}
 LONG = "long " * 300_000
 
 
@@ -61,6 +67,7 @@ def stream(*deltas: dict[str, Any], finish: str = "stop") -> bytes:
         (stream({"content": "Hi"}, finish="length"), "✂ max tokens"),
         (stream({"content": "Hi"}, finish="content_filter"), "✂ content filter"),
         (sse([chunk({"content": "Hi"}), ERROR]), "✗ engine_overloaded"),
+        (sse([chunk({"content": "Hi"}), ERROR, USED]), "✗ engine_overloaded"),
         (stream({"content": "Hi"}).rpartition(b"data: {")[0], "✗ ended early"),
     ],
 )  # fmt: skip
@@ -85,6 +92,9 @@ def test_how_a_turn_ended(body: bytes, wanted: str, job: Any) -> None:
         ({"object": "response", "output": [COMPACTED]}, 200, "✓ compaction"),
         ({"object": "response", "output": [SEALED]}, 200, "✓ compaction"),
         ({"object": "response", "status": "cancelled", "output": []}, 200, "✗ cancelled"),
+        (CUT | {"output": [SAID]}, 200, "✂ max tokens"),
+        (CUT | {"output": [SAID], "incomplete_details": None}, 200, "✂ incomplete"),
+        (CUT | {"output": [CALLED], "required_action": {}}, 200, "✓ 1 call shell"),
     ],
 )
 def test_how_a_whole_reply_ended(body: dict[str, Any], status: int, wanted: str) -> None:

@@ -49,7 +49,8 @@ def _shown(delta: Delta, parts: dict[Part, str]) -> str:
         case Cited(annotations=annotations):
             return f"cited {' '.join(each['url'] for each in annotations)}"
         case Finish(choice=choice, reason=reason, status=status):
-            return f"{choice} finishes: {reason} {status}".rstrip()
+            said = " ".join(filter(None, [str(reason), *(status or ())[:2]]))
+            return f"{choice} finishes: {said}"
         case Failed(error=error):
             return f"failed: {error.message if error else ''}"
         case Other(unread=None, ends_text=ends_text):

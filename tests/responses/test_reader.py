@@ -93,7 +93,11 @@ MESSAGE: Json = {"type": "message", "id": "msg_1", "content": []}
         ([ended("completed", output=[])], ["0 finishes: stop completed"]),
         (
             [ended("incomplete", incomplete_details={"reason": "max_output_tokens"})],
-            ["0 finishes: length incomplete: max_output_tokens"],
+            ["0 finishes: length incomplete max_output_tokens"],
+        ),
+        (
+            [ended("completed", status="incomplete", required_action={}, output=[])],
+            ["0 finishes: tool_calls incomplete"],
         ),
         ([ended("failed", error={"code": "server_error", "message": "no"})], ["failed: no"]),
         ([encode_chunk({"type": "error", "message": "no"})], ["failed: no"]),

@@ -34,13 +34,13 @@ def convert_recorded(
     read = read_reply(repaired)
     tools = {name: Tool("function", name) for name, _ in read.calls}
     turn = TurnContext({}, read.facts.model, True, tools)
-    writer = _writer(to, turn, evidence, now)
+    writer = writer_for(to, turn, evidence, now)
     reader = READERS[api]()
     reply = ReplyConverter(writer, tools.keys(), evidence, mixes=reader.one_channel)
     return joined(at_once(BridgePipeline(reply, None, reader=reader).convert(repaired)))
 
 
-def _writer(to: Api | None, turn: TurnContext, evidence: Evidence, now: int) -> ReplyWriter:
+def writer_for(to: Api | None, turn: TurnContext, evidence: Evidence, now: int) -> ReplyWriter:
     if to == "chat":
         return ChatReply(turn, f"chatcmpl-{now}", now)
     if to == "messages":

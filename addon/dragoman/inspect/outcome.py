@@ -138,6 +138,4 @@ def markers_left(evidence: Evidence) -> str:
 
 
 def _cut(finish: str) -> str:
-    """`finish` is of either API."""
-    reason = finish.removeprefix("incomplete: ")
-    return _CUTS.get(FINISHES.get(reason, reason), "")
+    return _CUTS.get(FINISHES.get(finish, finish), "")

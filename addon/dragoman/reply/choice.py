@@ -193,7 +193,7 @@ class Choice:
         called = self.calls.leaks > 0
         reason = self._options.finish_after(delta.reason, called=called, cut=self.cut)
         if reason != delta.reason:
-            delta = replace(delta, reason=reason, status="")
+            delta = replace(delta, reason=reason, status=None)
         slot.out.append(delta)
 
     def conclude(self, slot: Slot, *, whole: bool) -> None:

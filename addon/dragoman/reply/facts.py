@@ -243,13 +243,13 @@ class ReplyReader:
                 case PartBegin(part=part) | PartEnd(part=part) if part.kind == "other":
                     self._other(part)
                 case Finish(choice=choice, reason=reason, status=status):
-                    self._finish(choice, status or string(reason))
+                    self._finish(choice, string(reason) if status is None else status.finish)
                     turns.add(choice)
                 case Failed():
                     error = error or delta.error
                     self._parsed = self._parsed or bool(error)
                     if delta.status:
-                        self._turn(0).finish = delta.status
+                        self._turn(0).finish = delta.status.finish
                 case Done():
                     self._done = True
                 case _:
@@ -259,7 +259,7 @@ class ReplyReader:
         if usage is not None:
             self.learned = True
             self._usage, self._counted = merged(self._usage, usage), None
-        if error is not None or usage:
+        if error is not None:
             self._error = error
         self._parsed = self._parsed or known
         return any(self._choices[index].due for index in turns)

@@ -161,14 +161,32 @@ class Other:
     """More of the input of a call that the host runs."""
 
 
+class Status(NamedTuple):
+    """How a response has ended, by its own fields."""
+
+    name: str
+    """``completed``, ``incomplete``, ``failed``, ``cancelled`` …"""
+    reason: str = ""
+    """Why it is incomplete."""
+    waits: bool = False
+    """Whether it waits for the outputs of its calls: its turn is whole, whatever its name."""
+
+    @property
+    def finish(self) -> str:
+        """As a finish reason."""
+        if self.waits:
+            return "tool_calls"
+        return self.reason if self.name == "incomplete" and self.reason else self.name
+
+
 @dataclass(slots=True, eq=False)
 class Finish:
     choice: int
     reason: Any
     """A reason of `finish_reasons.FINISHES`, or whatever the host says."""
     raw: Any = None
-    status: str = ""
-    """How people are told, if that is another word."""
+    status: Status | None = None
+    """Of a response, which says that in other words."""
     stopped_by: str = ""
     """The sequence at which the turn stopped, where the host says so."""
     added: bool = False
@@ -182,7 +200,7 @@ class Failed:
     raw: Any
     error: ErrorObject | None = None
     """As the host wrote it."""
-    status: str = ""
+    status: Status | None = None
 
 
 @dataclass(slots=True, eq=False)

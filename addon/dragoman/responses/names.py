@@ -158,17 +158,6 @@ def refers(item: object) -> bool:
     return kind == "item_reference" or (kind is None and not item.keys() - {"id", "type"})
 
 
-def finish_of(response: Json) -> str:
-    """The status of a response that has ended, and why."""
-    status, details = string(response.get("status")), response.get("incomplete_details")
-    if isinstance(response.get("required_action"), dict):
-        return f"{status}, waits for its calls"
-    reason = string(details.get("reason")) if isinstance(details, dict) else ""
-    if status in ("in_progress", "queued"):
-        return ""
-    return f"{status}: {reason}" if reason else status
-
-
 def call_fields(item: Json) -> tuple[str, str, Any]:
     """The kind of a call item (``function``, ``custom``, ``shell``, ``web_search``), its name and
     its arguments; the kind is empty for any other item."""

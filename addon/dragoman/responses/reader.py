@@ -26,6 +26,7 @@ from ..reply.words import (
     PartBegin,
     PartEnd,
     Shown,
+    Status,
     Text,
 )
 from ..wire.errors import error_object, read_error, unlisted
@@ -230,14 +231,25 @@ def _of_response(event: Json) -> Delta:
     """An event of none of its items."""
     kind, response = string(event.get("type")), event.get("response")
     response = response if isinstance(response, dict) else {}
-    status = api.finish_of(response)
+    status = _status_of(response)
     failed = kind in api.TERMINALS and kind not in _WHOLE
     if failed or kind == "error" or response.get("status") in ("failed", "cancelled"):
         error = read_error(response) or (read_error(event) if kind == "error" else None)
         return Failed(event, error, status)
     if kind not in _WHOLE:
         return Other(None, event)
-    details = response.get("incomplete_details")
-    reason = string(details.get("reason")) if isinstance(details, dict) else ""
+    if status is not None and status.waits:
+        return Finish(0, "tool_calls", event, status)
     cut = response.get("status") == "incomplete" or kind == "response.incomplete"
-    return Finish(0, _REASONS.get(reason, "length") if cut else _WHOLE[kind], event, status)
+    why = status.reason if status is not None else ""
+    return Finish(0, _REASONS.get(why, "length") if cut else _WHOLE[kind], event, status)
+
+
+def _status_of(response: Json) -> Status | None:
+    """How a response has ended; None if it has not."""
+    name, details = string(response.get("status")), response.get("incomplete_details")
+    waits = isinstance(response.get("required_action"), dict)
+    if not waits and name in ("", "in_progress", "queued"):
+        return None
+    reason = string(details.get("reason")) if isinstance(details, dict) else ""
+    return Status(name, reason, waits)

@@ -2,8 +2,8 @@
 
 The bridge asks for one choice.  Hosts that answer in several put parts of one turn in them
 (GitHub Copilot: text in the first, calls in the others).  So calls count in every choice, but
-only one choice is the answer, and one the reasoning before it: the first of all, else the first
-that has any.  The turn has ended when every choice that is part of it has.
+only one choice is the answer, and one the reasoning before it: the one that first has any.  The
+turn has ended when every choice that is part of it has.
 
 Of the text only the start is held back, until it is known whether it is ``<think>``.  A text of
 which that changes anything has no log probabilities.
@@ -25,6 +25,7 @@ from ...reply.words import (
     Kind,
     Other,
     Part,
+    PartBegin,
     PartEnd,
     Text,
     Unread,
@@ -58,9 +59,7 @@ class Choices:
         """Whether what a choice has more of is part of the turn: a text may be that of another."""
         if kind in ("text", "refusal", "reasoning"):
             of = "reasoning" if kind == "reasoning" else "text"
-            if not index:
-                self._choice_of[of] = 0
-            elif self._choice_of.setdefault(of, index) != index:
+            if self._choice_of.setdefault(of, index) != index:
                 self._evidence.note("dropped", "further choice")
                 return False
         self._in_turn.add(index)
@@ -146,6 +145,8 @@ class OneTurn:
         if isinstance(delta, Cited):
             self._budget.size += _size(delta.annotations)
             return [delta]
+        if isinstance(delta, PartBegin) and delta.part.kind == "other":
+            self._evidence.note("dropped", delta.part.type)
         return self._other(delta) if isinstance(delta, Other) else ()
 
     def _other(self, delta: Other) -> Sequence[Delta]:

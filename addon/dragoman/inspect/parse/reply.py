@@ -23,6 +23,7 @@ from ...reply.words import (
     PartBegin,
     PartEnd,
     Reader,
+    Status,
     Text,
 )
 from ...wire.errors import ErrorObject, read_error, unlisted
@@ -126,10 +127,10 @@ class _Reading:
                 shown = self._of(part)
                 shown.raw = shown.raw if raw is None else raw
             case Finish(choice=choice, reason=reason, status=status):
-                self._finish(choice, status or string(reason))
+                self._finish(choice, string(reason) if status is None else _told(status))
             case Failed(error=error, status=status):
                 self._error = error or self._error
-                self._finish(0, status)
+                self._finish(0, "" if status is None else _told(status))
             case _:
                 pass
 
@@ -176,3 +177,10 @@ class _Reading:
             unread,
             skipped,
         )
+
+
+def _told(status: Status) -> str:
+    """How a response has ended, for people."""
+    if status.waits:
+        return f"{status.name}, waits for its calls"
+    return f"{status.name}: {status.reason}" if status.reason else status.name
