@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dragoman.bridge.reader_writer_pairs import read_reply, turn_reader
 from dragoman.chat.repair import ChatRepair
+from dragoman.inspect.parse.reply import parse_reply
+from dragoman.inspect.parse.values import ParsedCall as Call
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.repair_options import RepairOptions
@@ -17,6 +20,7 @@ from dragoman.reply.facts import MAX_FRAMES, TAIL
 from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.reply.stage import RepairStage
 from dragoman.wire.sse import Frame
+from dragoman.wire.usage import Counts
 from fixtures.server import FOLDER
 from tests.bridge import messages_streams
 from tests.repair.streams import chunk, sse
@@ -50,6 +54,28 @@ def test_what_passed_has_the_facts_of_its_bytes(name: str, size: int) -> None:
     assert upstream == replace(read_reply(body).facts, **known)
     assert client.facts == replace(read_reply(sent).facts, first_token=None)
     assert client.calls == read_reply(sent).calls
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*/*.sse")), ids=lambda path: path.parent.name)
+def test_a_view_shows_what_the_facts_say(path: Path) -> None:
+    body = path.read_bytes()
+    facts, view = read_reply(body).facts, parse_reply(body)
+    calls = [part for choice in view.choices for part in choice.parts if isinstance(part, Call)]
+    usage = view.usage or Counts()
+    assert facts.model == view.model
+    assert (facts.input_tokens, facts.output_tokens) == (usage.input, usage.output)
+    assert facts.calls == tuple(call.name for call in calls if call.name)
+    assert len(facts.finishes) == len([choice for choice in view.choices if choice.finish])
+    assert bool(facts.error_code) == (view.error is not None)
+
+
+def test_an_error_is_forgotten_only_when_a_finish_reason_follows() -> None:
+    first, usage = {"error": {"message": "no", "code": "busy"}}, {"output_tokens": 1}
+    for then in ({"x": 1}, {"choices": [], "usage": usage}, chunk({"content": "Hi"})):
+        assert read_reply(sse([first, then], done=False)).facts.error_code == "busy"
+    assert read_reply(sse([first, chunk({}, "stop")])).facts.error_code == ""
+    shown = parse_reply(sse([first, chunk({}, "stop")])).error
+    assert shown is not None and shown.code == "busy", "a page shows it all the same"
 
 
 CUT_NAME = "call_name_cut"

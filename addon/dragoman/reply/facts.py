@@ -10,18 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
-from io import StringIO
 from itertools import islice
 from typing import Any
 
 from ..notes import ReplyFacts, printable
-from ..wire.chat_calls import CallDelta
 from ..wire.errors import ErrorObject, read_error, unlisted
 from ..wire.json_codec import Json, string
 from ..wire.reply_bounds import MAX_REPLY, Budget
 from ..wire.sse import Document, Frame, is_event_stream, split
 from ..wire.usage import Counts, counts, merged
+from .choice_turn import ChoiceTurn
 from .words import (
     Arguments,
     CallBegin,
@@ -46,79 +44,12 @@ TAIL = 48 * 1024
 """Bytes at the end of a longer one that are read."""
 UNNAMED = "error"
 """The code of an error that has none."""
-_CALL = 1024
-"""What a call counts beside its arguments."""
 _CODE = re.compile(r"[A-Za-z][\w.\-]{0,63}\Z")
 _RUN_BY_HOST = frozenset(
     ("web_search", "file_search", "code_interpreter", "image_generation", "mcp", "server_tool_use")
 )
 """Kinds of calls that no client executes: a turn does not end with them."""
 _COMPACTION = "compaction"
-
-
-@dataclass(slots=True)
-class _Call:
-    """A call, as far as it has come."""
-
-    kind: str
-    """``function``, or another kind."""
-    name: str = ""
-    id: str = ""
-    arguments: StringIO = field(default_factory=lambda: StringIO(newline=""))
-
-
-@dataclass(slots=True)
-class ChoiceTurn:
-    """What one choice has thought and called."""
-
-    thoughts: list[str] = field(default_factory=list)
-    """Only where they are kept."""
-    calls: dict[Part, _Call] = field(default_factory=dict)
-    budget: Budget = field(default_factory=Budget)
-    """Of what is kept of all choices of its reply."""
-    whole: bool = True
-    """Whether all is kept; if not, nothing counts."""
-    finish: str = ""
-    ended: bool = False
-    taken: bool = False
-
-    @property
-    def reasoning(self) -> str:
-        return "".join(self.thoughts) if self.whole else ""
-
-    @property
-    def call_deltas(self) -> list[CallDelta]:
-        """Each call as one delta."""
-        calls = (call for part, call in self.calls.items() if part.kind == "call")
-        return [CallDelta(None, call.id, call.name, call.arguments.getvalue()) for call in calls]
-
-    @property
-    def due(self) -> bool:
-        """Whether it has ended in calls, with thoughts that are kept, and has not been taken."""
-        return bool(self.ended and self.calls and self.thoughts and not self.taken)
-
-    def think(self, text: str) -> None:
-        self.budget.kept += len(text)
-        if self.budget.kept > MAX_REPLY:
-            self.whole = False
-        elif self.whole:
-            self.thoughts.append(text)
-
-    def begin(self, part: Part, name: str, call_id: str = "") -> None:
-        """A call begins, or more of its name or its id has come."""
-        if part not in self.calls:
-            self.budget.kept += _CALL
-            self.calls[part] = _Call(part.type or "function")
-        call = self.calls[part]
-        call.name, call.id = name or call.name, call_id or call.id
-
-    def add(self, part: Part, text: str) -> None:
-        """Arguments of a call."""
-        self.budget.kept += len(text)
-        if self.budget.kept > MAX_REPLY:
-            self.whole = False
-        elif self.whole and (call := self.calls.get(part)) is not None:
-            call.arguments.write(text)
 
 
 class ReplyReader:
@@ -129,7 +60,8 @@ class ReplyReader:
         API.  `keeps`: the thoughts that led to calls are kept."""
         self._find = find
         self._keeps = keeps
-        self._reader: Reader | None = None
+        self.reader: Reader | None = None
+        """None until its API is known."""
         self._budget = Budget()
         self._choices: dict[int, ChoiceTurn] = {}
         self._parsed = self._streamed = self._done = False
@@ -139,7 +71,10 @@ class ReplyReader:
         self._usage: Counts | None = None
         self._counted: Json | None = None
         """A later value with usage: some hosts count in every chunk."""
-        self._error: ErrorObject | None = None
+        self.error: ErrorObject | None = None
+        """The latest."""
+        self._failed = False
+        """Whether no finish reason has followed it."""
         self._before = 0
         """Bytes until the first token, before what comes."""
         self._size: int | None = None
@@ -165,19 +100,18 @@ class ReplyReader:
     def frame(self, frame: Frame) -> bool:
         """An event that no stage has read; returns as `words`."""
         self._streamed = self.learned = True
-        reader = self._begin(frame) if self._reader is None else self._reader
+        reader = self.begin(frame) if self.reader is None else self.reader
         if reader is None:
             return False
         if (more := reader.more(frame)) is None:
-            words = reader.read(frame)
-            return self._read(reader.value, words, known=reader.known)
+            return self.read(reader, reader.read(frame))
         if not self._parsed or more[0].kind not in self.known or reader.counted is not None:
             self.more(reader, *more)
         return False
 
     def more(self, reader: Reader, part: Part, text: str) -> None:
         """More of a text or of arguments, which is not empty."""
-        self._reader, self._streamed, self._parsed, self.learned = reader, True, True, True
+        self.reader, self._streamed, self._parsed, self.learned = reader, True, True, True
         if reader.counted is not None:
             self._counted = reader.counted
         self._more(part, text)
@@ -189,26 +123,32 @@ class ReplyReader:
     def words(self, said: Said, reader: Reader, words: Sequence[Delta]) -> bool:
         """What any other frame says; returns whether it ends a turn with calls whose thoughts are
         kept.  Until something has come of its `reader`'s API, a frame may be of another."""
-        if said.raw is None and self._reader is not reader:
+        if said.raw is None and self.reader is not reader:
             return self.frame(said.frame)
-        self._reader, self._streamed = reader, True
+        self.reader, self._streamed = reader, True
         return self._read(said.value, words, known=said.raw is not None)
 
-    def _begin(self, frame: Frame) -> Reader | None:
-        """The reader of a reply that begins with a frame, or continues with it."""
+    def read(self, reader: Reader, words: Sequence[Delta]) -> bool:
+        """What the frame says that its `reader` has read last; returns as `words`."""
+        return self._read(reader.value, words, known=reader.known)
+
+    def begin(self, frame: Frame) -> Reader | None:
+        """The reader of a reply that begins with a frame; None if that does not show its API."""
         value = unlisted(frame.json)
         if isinstance(value, dict):
-            self._reader = self._find(value)
-            if self._reader is None:
-                before = self._model, self._usage
+            self.reader = self._find(value)
+            if self.reader is None:
+                before, error = (self._model, self._usage), read_error(value)
                 self._model = string(value.get("model")) or self._model
-                self._usage, self._error = counts(value) or self._usage, read_error(value)
-                self._parsed = self._parsed or self._error is not None
-                self.learned = self._error is not None or before != (self._model, self._usage)
+                self._usage = merged(self._usage, counts(value))
+                if error is not None:
+                    self._fail(error)
+                self._parsed = self._parsed or error is not None
+                self.learned = error is not None or before != (self._model, self._usage)
         else:
             self._done = self._done or frame.is_done
             self.learned = self._done
-        return self._reader
+        return self.reader
 
     def _more(self, part: Part, text: str) -> None:
         if not self.begun:
@@ -242,14 +182,14 @@ class ReplyReader:
                     turns.add(part.choice)
                 case PartBegin(part=part) | PartEnd(part=part) if part.kind == "other":
                     self._other(part)
-                case Finish(choice=choice, reason=reason, status=status):
-                    self._finish(choice, string(reason) if status is None else status.finish)
+                case Finish(choice=choice):
+                    self._finish(delta)
                     turns.add(choice)
-                case Failed():
+                case Failed(status=status):
                     error = error or delta.error
                     self._parsed = self._parsed or bool(error)
-                    if delta.status:
-                        self._turn(0).finish = delta.status.finish
+                    if status is not None:
+                        self._turn(0).end("", status)
                 case Done():
                     self._done = True
                 case _:
@@ -260,7 +200,7 @@ class ReplyReader:
             self.learned = True
             self._usage, self._counted = merged(self._usage, usage), None
         if error is not None:
-            self._error = error
+            self._fail(error)
         self._parsed = self._parsed or known
         return any(self._choices[index].due for index in turns)
 
@@ -281,11 +221,15 @@ class ReplyReader:
                 self._begin_tokens()
             self._turn(part.choice).begin(part, part.name)
 
-    def _finish(self, choice: int, reason: str) -> None:
-        turn = self._turn(choice)
+    def _finish(self, delta: Finish) -> None:
+        turn = self._turn(delta.choice)
         turn.ended = True
-        if reason:
-            turn.finish, self._error = reason, None
+        turn.end(string(delta.reason), delta.status)
+        if delta.reason or delta.status is not None:
+            self._failed = False
+
+    def _fail(self, error: ErrorObject) -> None:
+        self.error, self._failed = error, True
 
     def _turn(self, index: int) -> ChoiceTurn:
         turn = self._choices.get(index)
@@ -314,17 +258,21 @@ class ReplyReader:
 
     def _document(self, document: Document, size: int) -> None:
         self._size = size
-        if (reader := self._begin(document)) is not None:
+        if (reader := self.begin(document)) is not None:
             reader.more(document)
-            words = reader.read(document)
-            self._read(reader.value, words, known=reader.known)
+            self.read(reader, reader.read(document))
         self._first = size if isinstance(unlisted(document.json), dict) else None
 
     # What was read
 
     @property
-    def _turns(self) -> list[ChoiceTurn]:
-        return [turn for _, turn in sorted(self._choices.items())]
+    def usage(self) -> Counts | None:
+        return merged(self._usage, counts(self._counted or {}))
+
+    @property
+    def choices(self) -> list[tuple[int, ChoiceTurn]]:
+        """Each with its index, in their order."""
+        return sorted(self._choices.items())
 
     @property
     def calls(self) -> list[tuple[str, str]]:
@@ -337,30 +285,30 @@ class ReplyReader:
         return self._calls("function")
 
     def _calls(self, *kinds: str) -> list[tuple[str, str]]:
-        kept = [turn for turn in self._turns if turn.whole]
+        kept = [turn for _, turn in self.choices if turn.whole]
         calls = [call for turn in kept for call in turn.calls.values() if call.kind in kinds]
         return [(call.name, call.arguments.getvalue()) for call in calls]
 
     @property
     def facts(self) -> ReplyFacts:
-        turns = self._turns
+        turns = [turn for _, turn in self.choices]
         calls = [call for turn in turns for call in turn.calls.values()]
-        usage = counts(self._counted or {}) or self._usage
+        usage, error = self.usage, self.error if self._failed else None
         finishes = tuple(turn.finish for turn in turns if turn.finish)
         return ReplyFacts(
             parsed=self._parsed,
-            model=printable(self._reader.model if self._reader is not None else self._model),
+            model=printable(self.reader.model if self.reader is not None else self._model),
             calls=tuple(printable(c.name) for c in calls if c.name and c.kind not in _RUN_BY_HOST),
             input_tokens=usage.input if usage else None,
             output_tokens=usage.output if usage else None,
             first_token=self._first,
-            error_code=_code(self._error) if self._error else "",
-            error_message=self._error.message if self._error else "",
-            error_param=(self._error.param or "") if self._error else "",
+            error_code=_code(error) if error else "",
+            error_message=error.message if error else "",
+            error_param=(error.param or "") if error else "",
             finishes=finishes,
             answered=self._answered,
             early=self._streamed and self._parsed and not (finishes or self._done),
-            ended=bool(finishes) and self._reader is not None and self._reader.ended,
+            ended=bool(finishes) and self.reader is not None and self.reader.ended,
         )
 
 

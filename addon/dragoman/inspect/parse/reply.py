@@ -12,6 +12,8 @@ from io import StringIO
 from typing import Any, cast
 
 from ...bridge.reader_writer_pairs import SHOWN, reader_for
+from ...reply.choice_turn import ChoiceTurn
+from ...reply.facts import ReplyReader
 from ...reply.words import (
     Arguments,
     CallBegin,
@@ -23,14 +25,11 @@ from ...reply.words import (
     PartBegin,
     PartEnd,
     Reader,
-    Status,
     Text,
 )
-from ...wire.errors import ErrorObject, read_error, unlisted
-from ...wire.json_codec import string
+from ...wire.errors import unlisted
 from ...wire.reply_bounds import MAX_REPLY
 from ...wire.sse import Document, Frame, is_event_stream
-from ...wire.usage import Counts, counts, merged
 from .frames import NumberedFrame, head_and_tail
 from .values import ParsedCall, ParsedChoice, ParsedReply, Prose, ProseKind
 
@@ -83,11 +82,8 @@ class _Reading:
     """A reply as far as it has been read."""
 
     def __init__(self) -> None:
-        self._reader: Reader | None = None
+        self._facts = ReplyReader(reader_for)
         self._choices: dict[int, dict[Part, _Shown]] = {}
-        self._finishes: dict[int, str] = {}
-        self._usage: Counts | None = None
-        self._error: ErrorObject | None = None
         self.unread = 0
         """Frames without a JSON object."""
 
@@ -96,17 +92,16 @@ class _Reading:
         if not isinstance(value, dict):
             self.unread += frame.data is not None and not frame.is_done
             return
-        if self._reader is None and (reader := reader_for(value)) is not None:
-            self._reader = reader
-        self._usage = merged(self._usage, counts(value))
-        if self._reader is None:
-            self._error = read_error(value) or self._error
+        reader = self._facts.reader or self._facts.begin(frame)
+        if reader is None:
             return
-        more = self._reader.more(frame)
-        if more is not None:
-            self._say(self._reader.delta(*more))
+        if (more := reader.more(frame)) is not None:
+            self._facts.more(reader, *more)
+            self._say(reader.delta(*more))
             return
-        for delta in self._reader.read(frame):
+        words = reader.read(frame)
+        self._facts.read(reader, words)
+        for delta in words:
             self._say(delta)
 
     def _say(self, delta: Delta) -> None:
@@ -126,23 +121,19 @@ class _Reading:
             case PartBegin(part=part, raw=raw) | PartEnd(part=part, raw=raw):
                 shown = self._of(part)
                 shown.raw = shown.raw if raw is None else raw
-            case Finish(choice=choice, reason=reason, status=status):
-                self._finish(choice, string(reason) if status is None else _told(status))
-            case Failed(error=error, status=status):
-                self._error = error or self._error
-                self._finish(0, "" if status is None else _told(status))
+            case Finish(choice=choice):
+                self._choices.setdefault(choice, {})
+            case Failed():
+                self._choices.setdefault(0, {})
             case _:
                 pass
-
-    def _finish(self, choice: int, reason: str) -> None:
-        self._choices.setdefault(choice, {})
-        self._finishes[choice] = reason or self._finishes.get(choice, "")
 
     def _of(self, part: Part) -> _Shown:
         """Where a part is shown: with its item; in a reply that mixes fields, with the text of its
         kind before it."""
         known = self._choices.setdefault(part.choice, {})
-        if self._reader is not None and self._reader.one_channel and part.kind != "call":
+        reader = self._facts.reader
+        if reader is not None and reader.one_channel and part.kind != "call":
             last = next(reversed(known.values()), None)
             if last is not None and last.part.kind == part.kind:
                 return last
@@ -153,16 +144,17 @@ class _Reading:
         return known[part]
 
     def parsed(self, form: str, frames: int = 0, unread: int = 0, skipped: int = 0) -> ParsedReply:
-        reader = self._reader
+        read, reader = self._facts, self._facts.reader
         if reader is None:
-            shape = f"chat {form}" if self._error else ""
-            found = self._usage, self._error, frames, unread, skipped
+            shape = f"chat {form}" if read.error else ""
+            found = read.usage, read.error, frames, unread, skipped
             return ParsedReply(shape, "", "", (), *found)
+        turns = dict(read.choices)
         choices = [
             ParsedChoice(
                 index,
                 tuple(part for each in shown.values() for part in each.parts(reader)),
-                self._finishes.get(index, ""),
+                _told(turns[index]) if index in turns else "",
             )
             for index, shown in sorted(self._choices.items())
         ]
@@ -171,16 +163,19 @@ class _Reading:
             reader.model,
             reader.id,
             tuple(each for each in choices if reader.one_channel or each.parts or each.finish),
-            self._usage,
-            self._error,
+            read.usage,
+            read.error,
             frames,
             unread,
             skipped,
         )
 
 
-def _told(status: Status) -> str:
-    """How a response has ended, for people."""
+def _told(turn: ChoiceTurn) -> str:
+    """How a choice has ended, for people."""
+    status = turn.status
+    if status is None:
+        return turn.finish
     if status.waits:
         return f"{status.name}, waits for its calls"
     return f"{status.name}: {status.reason}" if status.reason else status.name

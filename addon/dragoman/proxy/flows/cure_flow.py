@@ -23,7 +23,7 @@ from ...bridge.reader_writer_pairs import read_reply
 from ...bridge.request_calls import rename_calls
 from ...inspect.refusals import Cure, refusal_in
 from ...notes import Evidence
-from ...reply.facts import ChoiceTurn
+from ...reply.choice_turn import ChoiceTurn
 from ...stored.store import NotOpened, StoreError
 from ...stored.turn_reasoning import History, Remembered, with_reasoning
 from ...wire.errors import MAX_SAID, Refused
