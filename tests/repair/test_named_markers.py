@@ -40,6 +40,7 @@ MARKERS = {
     "LiquidAI/LFM2.5-8B": ["<|tool_call_start|>", "<|tool_call_end|>"],
     "a-model": ["<tool_call>", "<function_calls>", "<|tool_calls_section_begin|>", "</invoke>"],
 }
+OTHERS = sorted({each for few in MARKERS.values() for each in few if "=" not in each})
 HEADERS = [
     "<|start|>assistant<|channel|>final<|message|>",
     "<|channel|>analysis<|message|>",
@@ -110,6 +111,17 @@ def test_a_marker_that_a_documentation_names_is_text(model: str) -> None:
     for _ in range(14):
         text = documentation(pick, MARKERS[model])
         assert at_cuts(model, text) == {text.replace(": ", ":")}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_marker_is_text_next_to_those_of_other_formats(other: str) -> None:
+    for model in ("kimi-k2.6", "kimi-k3"):
+        for marker in MARKERS[model]:
+            for text in (
+                f"Its tokens are {marker}, {other} and others.\n\nThat is all.",
+                f"Its tokens are {other}, {marker} and others.\n\nThat is all.",
+            ):
+                assert at_cuts(model, text) == {text}
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)

@@ -322,7 +322,9 @@ class CallFinder:
         return end if ended or line_end else None
 
     def _is_named(self, text: str, at: int, *, ended: bool) -> bool | None:
-        """Whether a marker that ends at this place in a text is named, as what follows shows."""
+        """Whether a marker that ends at this place in a text is named, as what follows shows; one
+        that takes blanks in is followed by them."""
+        at = len(text[:at].rstrip())
         if not ended:
             rest = text[at:]
             half = rest and self._state.formats.unfinished(rest) == len(rest)
