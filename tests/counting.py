@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
-from dragoman.repair.formats.registry import AUTO
+from dragoman.repair.formats.formats_by_family import AUTO
 
 AUTO.compile()  # else what compiles them first would count it
 

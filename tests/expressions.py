@@ -19,7 +19,7 @@ from re import _parser  # type: ignore[attr-defined]
 from typing import Any
 
 import dragoman
-from dragoman.repair.formats.registry import AUTO
+from dragoman.repair.formats.formats_by_family import AUTO
 
 ADDON = Path(dragoman.__file__).parent
 USES = frozenset({"match", "fullmatch", "search", "finditer", "findall", "sub", "split", "scanner"})

@@ -26,8 +26,8 @@ from dragoman.repair.events import (
     ScanEvent,
     Text,
 )
+from dragoman.repair.formats.formats_by_family import ALL
 from dragoman.repair.formats.kimi_k2 import MARKERS
-from dragoman.repair.formats.registry import ALL
 from dragoman.repair.repair_options import RepairOptions
 from dragoman.responses.dialects import DIALECTS
 from dragoman.wire.json_codec import NotJson, dumps, loads

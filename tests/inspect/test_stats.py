@@ -31,9 +31,9 @@ from dragoman.repair.call_namer import CallNamer
 from dragoman.repair.call_rule import CallRule
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Whole
+from dragoman.repair.formats.formats_by_family import ALL
 from dragoman.repair.formats.kimi_k2 import KIMI_K2
 from dragoman.repair.formats.kimi_k2_names import header_of
-from dragoman.repair.formats.registry import ALL
 from dragoman.reply.calls import Calls
 from dragoman.wire.reply_bounds import Budget
 from tests.repair.streams import chunk, sse

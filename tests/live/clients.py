@@ -22,8 +22,8 @@ from typing import Any, NoReturn
 
 import pytest
 
+from dragoman.repair.formats.formats_by_family import FORMATS
 from dragoman.repair.formats.json_alone import JSON_ALONE
-from dragoman.repair.formats.registry import FORMATS
 from tests.live import forking
 from tests.live.forking import Forked, Forker
 from tests.live.mitmdump import ROOT

@@ -155,7 +155,7 @@ def _mitmproxy(package: str = "") -> Callable[..., None]:
         sys.path.append(package)
         importlib.import_module("dragoman.proxy.addon")
         # Four fifths of what is left of the start: expressions, which are kept.
-        importlib.import_module("dragoman.repair.formats.registry").AUTO.compile()
+        importlib.import_module("dragoman.repair.formats.formats_by_family").AUTO.compile()
         sys.path.remove(package)
 
     def run(program: str, *arguments: str) -> None:

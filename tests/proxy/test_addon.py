@@ -13,7 +13,7 @@ from mitmproxy import exceptions, http
 from mitmproxy.test import taddons, tflow
 
 from dragoman.proxy.addon import Dragoman
-from dragoman.repair.formats.registry import FormatChoice
+from dragoman.repair.formats.formats_by_family import FormatChoice
 from tests.proxy.exchange import EVENT_STREAM, Exchange
 from tests.repair.streams import chunk, read, sse
 from tests.repair.turns import REQUEST

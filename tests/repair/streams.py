@@ -13,8 +13,8 @@ from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence, ReplyFacts
 from dragoman.repair.call_rule import CallRule
 from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.formats.formats_by_family import ALL
 from dragoman.repair.formats.marker_search import MarkerSearch
-from dragoman.repair.formats.registry import ALL
 from dragoman.repair.repair_options import RepairOptions
 from dragoman.repair.scanner import Scanner
 from dragoman.wire.sse import Frame, FrameSplitter

@@ -8,7 +8,7 @@ from dragoman.repair.call_reader import CallReader, Outcome
 from dragoman.repair.call_rule import CallRule
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Call, Refusal
-from dragoman.repair.formats.registry import ALL
+from dragoman.repair.formats.formats_by_family import ALL
 from dragoman.repair.scan_state import ScanState
 from dragoman.wire.reply_bounds import Budget
 from tests.repair.formats.leaks import REQUEST

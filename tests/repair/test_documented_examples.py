@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.bridge.convert_recorded import convert_recorded
 from dragoman.notes import Evidence
-from dragoman.repair.formats.registry import NAMES
+from dragoman.repair.formats.formats_by_family import NAMES
 from tests.live.mitmdump import ROOT
 from tests.repair.streams import NOW, Read, chunk, read, sse
 

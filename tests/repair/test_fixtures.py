@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.repair.formats.registry import AUTO
+from dragoman.repair.formats.formats_by_family import AUTO
 from dragoman.wire.sse import FrameSplitter
 from fixtures import regenerate
 from tests.repair.streams import Read, places_to_cut, read, repair, sse

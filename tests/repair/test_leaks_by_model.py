@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.repair.call_rule import rules_for
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.formats.registry import AUTO
+from dragoman.repair.formats.formats_by_family import AUTO
 from dragoman.repair.scanner import Scanner
 from tests.repair.formats.turns import gist
 

@@ -10,8 +10,8 @@ import pytest
 from dragoman.bridge.reader_writer_pairs import read_reply
 from dragoman.notes import Evidence
 from dragoman.repair import repeated_calls
+from dragoman.repair.formats.formats_by_family import ALL
 from dragoman.repair.formats.kimi_k2 import KIMI_K2
-from dragoman.repair.formats.registry import ALL
 from dragoman.repair.scan_state import ScanState
 from dragoman.reply import facts
 from dragoman.reply.stage import at_once

@@ -19,7 +19,7 @@ from mitmproxy.addonmanager import Loader
 from mitmproxy.options import Options
 from mitmproxy.utils import human
 
-from ..repair.formats.registry import NAMES, FormatChoice
+from ..repair.formats.formats_by_family import NAMES, FormatChoice
 from ..repair.repair_options import RepairOptions
 from ..responses.dialects import DIALECTS
 from ..stored.store import Limits

@@ -22,9 +22,9 @@ from .call_reader import Candidate
 from .call_rule import CallRule, Rules
 from .declared_tools import DeclaredTools
 from .events import Call, Drop, Dropped, LeftAsText, Refusal, Text
+from .formats.formats_by_family import lone_at_end
 from .formats.marker_set import HEADER_LIMIT
 from .formats.protocol import LeakFormat, MarkerMatch
-from .formats.registry import lone_at_end
 from .quotation import AFTER_LIMIT, Quotation
 from .scan_state import ScanState
 from .unknown_call_finder import Answer, UnknownCallFinder

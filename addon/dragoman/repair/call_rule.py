@@ -28,8 +28,8 @@ from functools import cache, partial
 from typing import Literal
 
 from .declared_tools import DeclaredTools
+from .formats.formats_by_family import REGISTRY
 from .formats.protocol import LeakFormat
-from .formats.registry import REGISTRY
 from .model_family import VENDORS, families_of
 
 Calls = Literal["any", "declared", "none"]

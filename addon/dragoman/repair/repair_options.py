@@ -8,7 +8,7 @@ from typing import Literal
 from ..notes import Evidence
 from ..wire.finish_reasons import is_whole, meaning
 from .events import Drop, Dropped, LeftAsText, Refusal
-from .formats.registry import AUTO, FormatChoice
+from .formats.formats_by_family import AUTO, FormatChoice
 
 
 @dataclass(frozen=True, slots=True)

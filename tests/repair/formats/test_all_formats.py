@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.repair.events import Call, LeftAsText, Refusal, ScanEvent
-from dragoman.repair.formats.registry import AUTO, NAMES
+from dragoman.repair.formats.formats_by_family import AUTO, NAMES
 from tests.repair.formats.turns import DECLARED, gist, scanned, streamed
 from tests.repair.streams import scanner_of
 from tests.repair.turns import cut

@@ -11,9 +11,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dragoman.repair.events import Call, LeftAsText
+from dragoman.repair.formats.formats_by_family import ALL, FormatChoice
 from dragoman.repair.formats.literals import MAX_TOKENS
 from dragoman.repair.formats.marker_search import MarkerSearch
-from dragoman.repair.formats.registry import ALL, FormatChoice
 from tests.repair.formats.turns import (
     DECLARED,
     Turn,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from dragoman.bridge.responses_tools import ResponsesTools
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.formats.formats_by_family import ALL, AUTO
 from dragoman.repair.formats.json_alone import JSON_ALONE
-from dragoman.repair.formats.registry import ALL, AUTO
 from dragoman.repair.repair_options import RepairOptions
 from tests.repair.formats.turns import DECLARED, Turn, cuts_of, gist, turns
 from tests.repair.streams import chunk, read, repair, repair_whole, scanner_of, sse

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Text
+from dragoman.repair.formats.formats_by_family import ALL
 from dragoman.repair.formats.kimi_k3 import KIMI_K3
-from dragoman.repair.formats.registry import ALL
 from tests.repair.formats.turns import DECLARED, gist, repaired
 from tests.repair.streams import Read, scanner_of
 

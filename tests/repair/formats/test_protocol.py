@@ -17,10 +17,10 @@ from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Damaged, Drop, Dropped, Header, ParseEvent, Text, Whole
+from dragoman.repair.formats.formats_by_family import NAMES, FormatChoice
 from dragoman.repair.formats.kimi_k2 import KIMI_K2
 from dragoman.repair.formats.marker_set import marker_set
 from dragoman.repair.formats.protocol import LeakFormat
-from dragoman.repair.formats.registry import NAMES, FormatChoice
 from dragoman.repair.repair_options import RepairOptions
 from dragoman.wire.sse import Frame, split
 from tests.repair.streams import NOW, chunk, read, repair, scanner_of, sse

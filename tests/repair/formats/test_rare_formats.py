@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dragoman.repair.events import LeftAsText, ScanEvent
-from dragoman.repair.formats.registry import AUTO
+from dragoman.repair.formats.formats_by_family import AUTO
 from tests.repair.formats.turns import cuts_of, events_of, gist
 
 TOOLS = {

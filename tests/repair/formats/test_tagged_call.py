@@ -15,8 +15,8 @@ import pytest
 
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Call, LeftAsText, ScanEvent, Text
+from dragoman.repair.formats.formats_by_family import AUTO
 from dragoman.repair.formats.glm import TABLE
-from dragoman.repair.formats.registry import AUTO
 from dragoman.repair.formats.tagged_call import read_call
 from tests.repair.streams import scanner_of
 

@@ -13,7 +13,7 @@ import pytest
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Call
-from dragoman.repair.formats.registry import AUTO, FormatChoice
+from dragoman.repair.formats.formats_by_family import AUTO, FormatChoice
 from dragoman.repair.formats.unknown_shape import MarkupReader
 from dragoman.repair.repair_options import RepairOptions
 from tests.repair.formats.turns import cuts_of, events_of, gist

@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Call, LeftAsText, ScanEvent, Text
-from dragoman.repair.formats.registry import ALL
+from dragoman.repair.formats.formats_by_family import ALL
 from tests.repair.streams import scanner_of
 
 

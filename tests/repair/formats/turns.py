@@ -12,9 +12,9 @@ from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Call, ScanEvent, Text
+from dragoman.repair.formats.formats_by_family import FormatChoice
 from dragoman.repair.formats.marker_search import MarkerSearch
 from dragoman.repair.formats.protocol import LeakFormat
-from dragoman.repair.formats.registry import FormatChoice
 from dragoman.repair.repair_options import RepairOptions
 from dragoman.wire.sse import split
 from tests.repair.streams import NOW, Read, chunk, places_to_cut, read, scanner_of, sse

@@ -1,1 +1,1 @@
-"""A table or a parser for each leak format, what these share, and the registry."""
+"""A table or a parser for each leak format, what these share, and which are looked for."""

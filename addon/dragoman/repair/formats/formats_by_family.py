@@ -1,4 +1,4 @@
-"""The registry of leak formats, and which of them are looked for.
+"""All leak formats with the families of models that write them, and which are looked for.
 
 A new one is a file here that keeps the promises of `protocol`, and a row below.
 """
