@@ -83,5 +83,5 @@ def test_a_delta_of_the_text_that_came_last_is_read_as_any_other() -> None:
     quick = short.continued(DELTAS[1])
     assert quick is not None
     (slow,) = [each for each in long.read(DELTAS[1]) if isinstance(each, TextDelta)]
-    assert (quick.delta, quick.text.text) == (slow.delta, slow.text.text)
+    assert quick.text == slow.text.text
     assert short.continued(DELTAS[1] | {"output_index": 1}) is None

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Any
 
-from ..notes import Evidence
 from ..reply.words import (
     Arguments,
     CallBegin,
@@ -55,9 +54,8 @@ class ChatReader:
 
     one_channel = True
 
-    def __init__(self, names: Set[str] = frozenset(), evidence: Evidence | None = None) -> None:
+    def __init__(self, names: Set[str] = frozenset()) -> None:
         self._names = names
-        self._evidence = evidence
         self.model = self.id = ""
         self.value: Any = None
         self.counted: Json | None = None
@@ -104,13 +102,13 @@ class ChatReader:
             return None
         part, call = self._part, self._call
         if part is None or not frame.raw.endswith(BLANK_LINE_ENDS):
-            self.value = frame.readable(self._evidence)
+            self.value = frame.json
             return None
         if call is not None:
             call.add(text)
             if call.forget() and part not in self._whole:
                 self._whole.add(part)
-                self.value = frame.readable(self._evidence)
+                self.value = frame.json
                 self._found = [self.delta(part, text), PartEnd(part)]
                 return None
         return part, text
@@ -123,7 +121,7 @@ class ChatReader:
 
     def _learn(self, frame: Frame) -> str:
         """The one text of a frame, empty if it says more.  Frames like it are known then."""
-        self.value = chunk = frame.readable(self._evidence)
+        self.value = chunk = frame.json
         self.same = self._part = self._call = self.counted = None
         if not isinstance(chunk, dict):
             return ""

@@ -24,7 +24,7 @@ class ChatRepair(QueuedRepair):
     def __init__(
         self, tools: DeclaredTools, options: RepairOptions, evidence: Evidence, now: int
     ) -> None:
-        reader = ChatReader(tools.names, evidence)
+        reader = ChatReader(tools.names)
         writer = ChatWriter(reader, tools.called, evidence, now, moves=options.moves)
 
         def declared() -> Declared:
@@ -37,6 +37,7 @@ class ChatRepair(QueuedRepair):
         frame = Document(body)
         yield from frame.read()
         self.reader.more(frame)
+        frame.note_bound(self._evidence)
         value = self.reader.value
         if not isinstance(value, dict) or not isinstance(value.get("choices"), list):
             return body

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..notes import Evidence
 from ..reply.words import (
     Arguments,
     CallBegin,
@@ -32,12 +31,12 @@ from ..wire.sse import Frame
 from . import names as api
 
 _KINDS: dict[str, Kind] = {"text": "text", "thinking": "reasoning", api.CALL: "call"}
-_DELTAS = {
-    "text_delta": ("text", "text"),
-    "thinking_delta": ("reasoning", "thinking"),
-    api.ARGUMENTS: ("call", "partial_json"),
+_DELTAS: dict[Kind, tuple[str, str]] = {
+    "text": ("text_delta", "text"),
+    "reasoning": ("thinking_delta", "thinking"),
+    "call": (api.ARGUMENTS, "partial_json"),
 }
-"""The kind of part that a delta of a block continues, and the field of what it has."""
+"""The type of a delta that continues a part of this kind, and the field of what it has."""
 
 
 class MessagesReader:
@@ -48,8 +47,7 @@ class MessagesReader:
     counted: Json | None = None
     says_more = False
 
-    def __init__(self, evidence: Evidence | None = None) -> None:
-        self._evidence = evidence
+    def __init__(self) -> None:
         self.model = self.id = ""
         self.value: Any = None
         self.known = self.ended = False
@@ -70,14 +68,15 @@ class MessagesReader:
         return Part(kind, part.choice)
 
     def more(self, frame: Frame) -> More | None:
-        self.value = event = frame.readable(self._evidence)
+        self.value = event = frame.json
         if not isinstance(event, dict) or event.get("type") != api.BLOCK_DELTA:
             return None
         part, delta = self._part, event.get("delta")
-        if not isinstance(delta, dict) or (said := _DELTAS.get(string(delta.get("type")))) is None:
+        if part.kind not in _DELTAS or not isinstance(delta, dict):
             return None
-        text = delta.get(said[1])
-        if said[0] != part.kind or not isinstance(text, str) or not text:
+        kind, field = _DELTAS[part.kind]
+        text = delta.get(field)
+        if delta.get("type") != kind or not isinstance(text, str) or not text:
             return None
         if part.kind == "call" and not self._is_latest(event):
             return None

@@ -31,7 +31,7 @@ class MessagesRepair(QueuedRepair):
         self, tools: MessagesTools, options: RepairOptions, evidence: Evidence, now: int
     ) -> None:
         declared = tools.declared
-        reader = MessagesReader(evidence)
+        reader = MessagesReader()
         writer = MessagesWriter(reader, declared.called, evidence, now)
 
         def known() -> Declared:
@@ -43,6 +43,8 @@ class MessagesRepair(QueuedRepair):
 
     def feed(self, frame: Frame) -> list[Frame]:
         sent = super().feed(frame)
+        if not self.reader.ended:
+            return sent
         reworded = [reworded_frame(each) for each in sent]
         if any(map(operator.is_not, reworded, sent)):
             self._evidence.note(*OVERFLOW_REWORDED)
@@ -52,7 +54,8 @@ class MessagesRepair(QueuedRepair):
         """It is read as the events by which it would have been streamed."""
         document = Document(body)
         yield from document.read()
-        message = document.readable(self._evidence)
+        message = document.json
+        document.note_bound(self._evidence)
         if not isinstance(message, dict) or not api.is_message(message):
             reworded = with_overflow_reworded(message)
             if reworded is message:

@@ -139,6 +139,7 @@ class QueuedRepair(RepairStage):
             said.lone = reader.counted is None and not reader.says_more
         else:
             self._followed += len(frame.raw)
+            frame.note_bound(self._evidence)
             words = reader.read(frame)
             said = Said(frame, reader.value if reader.known else None)
             if facts is not None:

@@ -9,7 +9,6 @@ that its upstream cuts off is cut off for the client, after what was held.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 
 from ..notes import Evidence
 from ..wire.body_form import BodyForm
@@ -58,10 +57,8 @@ class RepairPipeline:
         self.waits = False
         """Whether frames wait to be repaired: `feed` returns after each large one, and other flows
         may run.  The next call goes on, with a piece or none."""
-        self._out: list[bytes] = []
+        self._out: list[Frame] = []
         """What leaves now."""
-        self._turn_end: int | None = None
-        """From which of these on it ends a turn that is kept first."""
         self.kept_first = 0
         """Bytes at the end of what was returned last that leave when the turn has been kept."""
         self._sent = b""
@@ -92,7 +89,7 @@ class RepairPipeline:
     def feed(self, data: bytes) -> bytes:
         """A piece of the upstream's body, or none: see `waits`."""
         if self._verbatim:
-            self._out.append(data)
+            self._out.append(Frame(data))
         elif self._form.streams:
             self._take(data)
         else:
@@ -124,7 +121,7 @@ class RepairPipeline:
             # The frame in which the fault was may be in both.
             held = [each for each in self._unrepaired if all(each is not sent for sent in unsent)]
             rest = self._unsplit + (self._form.document() or self._form.close())
-            self._send([*unsent, *held, *self._splitter.close(), Frame(rest)])
+            self._out += [*unsent, *held, *self._splitter.close(), Frame(rest)]
         self._verbatim, self.waits = True, False
         self._stop_reading()
         if error or unsent is None:
@@ -142,28 +139,20 @@ class RepairPipeline:
                 yield
         return b"".join([*sent, self.close()])
 
-    def _send(self, frames: Sequence[Frame]) -> None:
-        read = self.read
-        if read is not None and (end := read.turn_end) is not None:
-            read.turn_end = None
-            if self._turn_end is None and end in frames:
-                self._turn_end = len(self._out) + frames.index(end)
-        self._out += [frame.raw for frame in frames]
-
     def _stop_reading(self) -> None:
         """The rest of the reply passes unread."""
         if self.read is not None:
             self.read.stopped = True
 
     def _leaving(self) -> bytes:
-        self.kept_first = 0
-        if not self._out:
+        out, self._out, self.kept_first = self._out, [], 0
+        if not out:
             return b""
-        if self._turn_end is not None:
-            self.kept_first = sum(map(len, self._out[self._turn_end :]))
-            self._turn_end = None
-        leaving = self._out[0] if len(self._out) == 1 else b"".join(self._out)
-        self._out = []
+        if self.read is not None and (end := self.read.turn_end) is not None:
+            self.read.turn_end = None
+            if end in out:
+                self.kept_first = len(joined(out[out.index(end) :]))
+        leaving = out[0].raw if len(out) == 1 else joined(out)
         self._sent = (self._sent + leaving[-TAIL:])[-TAIL:]
         return leaving
 
@@ -173,7 +162,7 @@ class RepairPipeline:
         stream = self._form.feed(data)
         if self._form.too_large:
             self._evidence.note("not repaired:", "the body is too large to be read as a whole")
-            self._out.append(self._form.document() or b"")
+            self._out.append(Frame(self._form.document() or b""))
             self._verbatim, self._reports_end = True, False
             self._stop_reading()
         else:
@@ -191,14 +180,14 @@ class RepairPipeline:
         while self._unrepaired:
             frame = self._unrepaired[0]
             if self.read is not None and frame.raw == self._idle:
-                self._out.append(frame.raw)
+                self._out.append(frame)
                 self.read.again(len(frame.raw))
             else:
                 large = len(frame.raw) > LARGE
                 sent = self._step(frame, at_end) if large else self._repair.feed(frame)
                 if sent is None:
                     break
-                self._send(sent)
+                self._out += sent
                 learned = self.read is None or self.read.upstream.learned
                 self._idle = b"" if learned or sent != [frame] else frame.raw
             self._unrepaired.popleft()
@@ -237,7 +226,7 @@ class RepairPipeline:
         if half or self._is_cut(b"") or self._is_in_call:
             self._break_off(EARLY)
         elif not self._verbatim:
-            self._send(self._repair.close())
+            self._out += self._repair.close()
 
     @property
     def _is_in_call(self) -> bool:
@@ -264,7 +253,7 @@ class RepairPipeline:
 
     def _end_with(self, rest: bytes) -> bytes:
         """The end of what the client has received once all that leaves and this is sent."""
-        return b"".join((self._sent, *self._out, rest))[-TAIL:]
+        return b"".join((self._sent, joined(self._out), rest))[-TAIL:]
 
     def _break_off(self, error: str) -> None:
         self.error = error
@@ -272,7 +261,7 @@ class RepairPipeline:
             self._take(b"", at_end=True)
         document = self._form.document()
         if document is not None:
-            self._out.append(document)
+            self._out.append(Frame(document))
             self.broken = error if self._breaks else ""
             self.ended = True
             return
@@ -285,7 +274,7 @@ class RepairPipeline:
                 self._end_in(DONE)
         else:
             if self._breaks and not self._verbatim:
-                self._send(self._repair.break_off())
+                self._out += self._repair.break_off()
             self._end_early(error)
 
     def _end_early(self, error: str) -> None:
@@ -301,9 +290,9 @@ class RepairPipeline:
         if self.read is not None:
             self.read.end_upstream()
         if _is_in_event(self._end_with(b"")):
-            self._out.append(b"\n\n")
+            self._out.append(Frame(b"\n\n"))
         if self._verbatim:
-            self._out.append(last.raw)
+            self._out.append(last)
         else:
             self._unrepaired.append(last)
             self._take(b"", at_end=True)

@@ -163,8 +163,6 @@ def _call_or_type(item: Json) -> tuple[str, bytes] | str | None:
 class HostReader:
     """Reads the events of one response."""
 
-    is_event = staticmethod(responses.is_event)
-
     def __init__(self) -> None:
         self.response: Json | None = None
         """The first snapshot."""
@@ -244,16 +242,16 @@ class HostReader:
 
     # Events
 
-    def continued(self, event: Json) -> TextDelta | None:
-        """All that a delta says of the text that came last, as nearly all events do; None, and
-        nothing is taken in, for any other."""
+    def continued(self, event: Json) -> HostText | None:
+        """The text that came last, if all that an event says is a delta of it, as nearly all do;
+        None, and nothing is taken in, for any other."""
         text, delta = self._last, event.get("delta")
-        if text is None or event["type"] != text.part.text.delta or not isinstance(delta, str):
+        if text is None or event.get("type") != text.part.text.delta or not isinstance(delta, str):
             return None
         if event.get("output_index") != text.index or event.get(text.part.index) != text.place.at:
             return None
         text.buffer.write(delta)
-        return TextDelta(text, delta, array(event.get("logprobs")))
+        return text
 
     def read(self, event: Json) -> Iterator[Said]:
         """What an event says.  Each is taken in when the next is asked for, so that `items` are

@@ -7,11 +7,9 @@ deltas come with the end of their part.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from io import StringIO
 from typing import Any
 
-from ..notes import Evidence
 from ..reply.words import (
     Arguments,
     CallBegin,
@@ -30,7 +28,7 @@ from ..reply.words import (
     Text,
 )
 from ..wire.errors import error_object, read_error, unlisted
-from ..wire.json_codec import Json, objects, string
+from ..wire.json_codec import Json, array, objects, string
 from ..wire.sse import Frame
 from . import names as api
 from .envelope import open_sealed
@@ -61,8 +59,7 @@ class ResponsesReader:
     counted: Json | None = None
     says_more = False
 
-    def __init__(self, evidence: Evidence | None = None) -> None:
-        self._evidence = evidence
+    def __init__(self) -> None:
         self._host = HostReader()
         self.value: Any = None
         self.known = self.ended = False
@@ -71,7 +68,6 @@ class ResponsesReader:
         """By their output indexes."""
         self._texts: dict[HostText, Part] = {}
         self._latest: tuple[HostText, Part] | None = None
-        self._logprobs: Sequence[Json] = ()
         self._arguments: dict[Part, StringIO] = {}
         """Of the calls that are open."""
 
@@ -94,14 +90,12 @@ class ResponsesReader:
         return Part(kind, part.choice, part.place)
 
     def more(self, frame: Frame) -> More | None:
-        self.value = event = frame.readable(self._evidence)
-        if not isinstance(event, dict) or not api.is_event(event):
+        self.value = event = frame.json
+        if not isinstance(event, dict):
             return None
-        said = self._host.continued(event)
-        if said is not None:
-            self._logprobs = said.logprobs
-            return self._part_of(said.text), said.delta
-        if event["type"] in _ARGUMENTS:
+        if (continued := self._host.continued(event)) is not None:
+            return self._part_of(continued), event["delta"]
+        if event.get("type") in _ARGUMENTS:
             part, text = self._items.get(event.get("output_index", -1)), event.get("delta")
             if part in self._arguments and isinstance(text, str) and text:
                 self._arguments[part].write(text)
@@ -111,7 +105,7 @@ class ResponsesReader:
     def delta(self, part: Part, text: str) -> Text | Arguments:
         if part.kind == "call":
             return Arguments(part, text, self.value)
-        return Text(part, text, self._logprobs)
+        return Text(part, text, array(self.value.get("logprobs")))
 
     def read(self, frame: Frame) -> list[Delta]:
         value = unlisted(self.value)

@@ -36,7 +36,7 @@ class ResponsesRepair(QueuedRepair):
     def __init__(
         self, tools: KnownTools, options: RepairOptions, evidence: Evidence, now: int
     ) -> None:
-        reader = ResponsesReader(evidence)
+        reader = ResponsesReader()
         found: list[RequestedTools] = [tools] if tools.requested else []
 
         def asked_for() -> RequestedTools:
@@ -62,7 +62,8 @@ class ResponsesRepair(QueuedRepair):
         """It is read as the event that ends its stream."""
         document = Document(body)
         yield from document.read()
-        response = document.readable(self._evidence)
+        response = document.json
+        document.note_bound(self._evidence)
         if not isinstance(response, dict) or not isinstance(response.get("output"), list):
             return body
         kind = f"response.{response.get('status')}"

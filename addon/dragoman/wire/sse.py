@@ -98,12 +98,10 @@ class Frame:
         except NotJson:
             return None
 
-    def readable(self, evidence: Evidence | None) -> Any:
-        """Its `json`; on record, if there is one, if it exceeds a bound."""
-        value = self.json
-        if self._beyond and evidence is not None:
+    def note_bound(self, evidence: Evidence) -> None:
+        """Once it has been read: it has no value, as it exceeds a bound."""
+        if self._beyond:
             evidence.note("not repaired", f"an event or reply of {self._beyond}")
-        return value
 
     @property
     def data(self) -> bytes | None:
@@ -194,7 +192,7 @@ DONE = encode(b"[DONE]")
 
 
 def joined(frames: Iterable[Frame]) -> bytes:
-    return b"".join(frame.raw for frame in frames)
+    return b"".join([frame.raw for frame in frames])
 
 
 def split(stream: bytes, max_frame: int = MAX_EVENT) -> Iterator[Frame]:
@@ -250,8 +248,8 @@ class FrameSplitter:
                 return self._wait()
             data = bytes(self.held)
             del self.held[before:]  # `data` is the caller's until its frames are known
-        elif data.find(LF) == len(data) - 2 and data.endswith(b"\n\n") and CR not in data:
-            return [Frame(data)]  # of one line, as nearly all pieces of a body are
+        elif data.endswith(b"\n\n") and data.find(b"\n\n") == len(data) - 2 and CR not in data:
+            return [Frame(data)]  # as nearly all pieces of a body are
         frames, rest = frames_in(data)
         self.held.clear()
         if frames and self._oversize:
