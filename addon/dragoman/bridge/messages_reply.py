@@ -54,7 +54,7 @@ class MessagesReply:
         self.errors = errors
         self.events = EventQueue()
         self.started = self.ended = False
-        self._writer = BlockWriter(signature=SIGNATURE)
+        self._writer = BlockWriter(self.events, signature=SIGNATURE)
         self._tools = ToolLookup(turn.tools)
         self._evidence = evidence
         self._estimate = turn.estimate
@@ -87,16 +87,11 @@ class MessagesReply:
         if not self.started:
             self.started = True
             self._writer.start(self._message)
-            self._send()
 
     def heartbeat(self) -> None:
         if not self.ended:
             self.start()
             self.events.send([PING])
-
-    def _send(self) -> None:
-        self.events.send(self._writer.frames)
-        self._writer.frames.clear()
 
     # What is said
 
@@ -113,8 +108,6 @@ class MessagesReply:
             self._end_call(cut=delta.cut)
         elif isinstance(delta, Cited):
             self._evidence.note("dropped", "annotation", len(delta.annotations))
-        if self._writer.frames:
-            self._send()
 
     def _text(self, kind: TextKind, text: str) -> None:
         if self._writer.kind != kind:
@@ -166,7 +159,6 @@ class MessagesReply:
 
     def settle(self, *, cut: bool) -> None:  # noqa: ARG002
         self._writer.stop()
-        self._send()
 
     def finish(self, finish: TurnEnd, counted: Counts | None, stopped_by: str) -> None:
         if not self._content:
@@ -184,8 +176,7 @@ class MessagesReply:
         ends = api.ends(reason, sequence)
         self._message |= {**ends, "usage": usage}
         self._writer.end({"type": api.MESSAGE_DELTA, "delta": ends, "usage": usage}, reason)
-        self._writer.frames.append(encode_event({"type": api.MESSAGE_STOP}))
-        self._send()
+        self.events.send([encode_event({"type": api.MESSAGE_STOP})])
         self.ended = True
 
     def abandon(self) -> None:
@@ -193,8 +184,7 @@ class MessagesReply:
 
     def report(self, error: ErrorObject, counted: Counts | None) -> None:  # noqa: ARG002
         self._failed = error_event(error)
-        self._writer.frames.append(encode_event(self._failed))
-        self._send()
+        self.events.send([encode_event(self._failed)])
         self.ended = True
 
 

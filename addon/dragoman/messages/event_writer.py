@@ -12,17 +12,19 @@ order cannot be expressed:
 
 from __future__ import annotations
 
+from ..reply.event_queue import EventQueue
 from ..wire.json_codec import Json, dumps
-from ..wire.sse import Frame, encode_event
+from ..wire.sse import encode_event
 from . import names as api
 from .names import TextKind
 
 
 class BlockWriter:
-    """Writes one message from its start or from a block on, as `frames`."""
+    """Writes one message from its start or from a block on, as `events`."""
 
-    def __init__(self, *, signature: str = "") -> None:
+    def __init__(self, events: EventQueue, *, signature: str = "") -> None:
         """`signature`: of thoughts; empty if the host signs them."""
+        self._events = events
         self._signature = signature
         self.index = -1
         """That of the last block."""
@@ -32,7 +34,6 @@ class BlockWriter:
         """Whether there is a call."""
         self._call: Json | None = None
         """The open call, if it has not been sent: it begins with its first delta."""
-        self.frames: list[Frame] = []
 
     def adopt(self, index: int, kind: str) -> None:
         """The client has got the beginning of a block of this type from elsewhere."""
@@ -95,4 +96,5 @@ class BlockWriter:
         self._write({"type": api.BLOCK_START, "index": self.index, "content_block": block})
 
     def _write(self, event: Json) -> None:
-        self.frames.append(encode_event(event))
+        if self._events.wanted:
+            self._events.frames.append(encode_event(event))

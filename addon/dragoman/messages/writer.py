@@ -53,7 +53,7 @@ class MessagesWriter(NumberedWriter):
         super().__init__(reader)
         self._evidence = evidence
         self._call_ids = new_call_ids(now, called)
-        self._writer = BlockWriter()
+        self._writer = BlockWriter(self._events)
         self._held: list[Said] = []
         """Frames that wait for the first word of a block."""
         self._open: Part | None = None
@@ -134,12 +134,8 @@ class MessagesWriter(NumberedWriter):
 
     # What is said
 
-    def _drain(self) -> list[Frame]:
-        frames, self._writer.frames = self._writer.frames, []
-        return frames
-
     def _pass_on(self, frame: Frame) -> None:
-        self._writer.frames.append(frame)
+        self._events.frames.append(frame)
 
     def _leaks_in(self, part: Part) -> None:
         self._leaked_in.add(part)
@@ -168,14 +164,14 @@ class MessagesWriter(NumberedWriter):
                 self._other(part, raw)
             case Other(raw=raw):
                 self._has_begun |= raw.get("type") == api.MESSAGE_START
-                writer.frames.append(encode_event(raw))
+                self._events.frames.append(encode_event(raw))
             case Finish():
                 self._finish(delta)
             case Done(raw=raw):
                 writer.stop()
-                writer.frames.append(encode_event(raw or {"type": api.MESSAGE_STOP}))
+                self._events.frames.append(encode_event(raw or {"type": api.MESSAGE_STOP}))
             case Failed(raw=raw):
-                writer.frames.append(encode_event(raw))
+                self._events.frames.append(encode_event(raw))
             case _:
                 pass
 

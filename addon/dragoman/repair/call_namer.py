@@ -65,6 +65,6 @@ class CallNamer:
     def _name(self, header: Header) -> str | None:
         """The declared tool that a header names."""
         name = header.name
-        if name is None or name in self._tools or header.resolved:
-            return name if name in self._tools else None
-        return self._tools.find(name)
+        if name is None or name in self._tools:
+            return name
+        return None if header.resolved else self._tools.find(name)

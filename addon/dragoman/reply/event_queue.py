@@ -15,7 +15,7 @@ class EventQueue:
 
     def __init__(self) -> None:
         self.number = 0
-        """How many there have been."""
+        """That of the next event, in an API that numbers them."""
         self.frames: list[Frame] = []
         self.wanted = True
         """Whether the events are sent; a client that asked for no stream gets only the reply."""
@@ -26,7 +26,6 @@ class EventQueue:
     def send(self, frames: Sequence[Frame]) -> None:
         if self.wanted:
             self.frames += frames
-        self.number += len(frames)
 
     def hold_end(self, frames: int) -> None:
         """The end of the reply has been written: so many frames."""

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from ..wire.sse import Frame
+from .event_queue import EventQueue
 from .words import Delta, Part, Reader, Said, Text
 
 
@@ -17,6 +18,8 @@ class NumberedWriter(ABC):
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self.changed = False
+        self._events = EventQueue()
+        """What is written."""
 
     # What an API decides
 
@@ -37,10 +40,6 @@ class NumberedWriter(ABC):
         """Write a frame that is no event of the API."""
 
     @abstractmethod
-    def _drain(self) -> list[Frame]:
-        """The frames that were written since the last time."""
-
-    @abstractmethod
     def _leaks_in(self, part: Part) -> None:
         """A text is not as it came any more."""
 
@@ -57,7 +56,7 @@ class NumberedWriter(ABC):
     def passed(self, frame: Frame, part: Part, text: str) -> list[Frame]:
         if self.changed:
             self._say(self._reader.delta(part, text))
-            return self._drain()
+            return self._events.drain()
         return self._continued(frame, part, text)
 
     def _continued(self, frame: Frame, part: Part, text: str) -> list[Frame]:
@@ -68,7 +67,7 @@ class NumberedWriter(ABC):
     def replaced(self, frame: Frame, part: Part) -> list[Frame]:
         self._begin(Said(frame, self._reader.value))
         self._leaks_in(part)
-        return self._drain()
+        return self._events.drain()
 
     def write(self, said: Said) -> list[Frame]:
         if self.changed or not said.same:
@@ -93,7 +92,7 @@ class NumberedWriter(ABC):
     def _written(self, said: Said) -> list[Frame]:
         self._begin(said)
         self._say_all(said)
-        return self._drain()
+        return self._events.drain()
 
     def _say_all(self, said: Said) -> None:
         for slot in said.slots:

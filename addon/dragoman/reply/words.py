@@ -39,8 +39,6 @@ from ..wire.sse import Frame
 
 Kind = Literal["text", "reasoning", "refusal", "call", "other"]
 
-_NOTHING: Json = {}
-
 # Not frozen, as one is made for nearly every frame.
 
 
@@ -65,7 +63,7 @@ class Part:
     """That of a call's tool."""
     item: Part | None = None
     """The item that holds it, if that is a part of its own."""
-    begun: Json = field(default_factory=lambda: _NOTHING)
+    begun: Json = field(default_factory=dict)
     """What its host said of it at its beginning; not to be changed."""
     leaked: bool = False
     """Whether repair has made it."""

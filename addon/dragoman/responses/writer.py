@@ -76,7 +76,8 @@ class ResponsesWriter(NumberedWriter):
         self._now = now
         self.streams = True
         """Whether events are written; else only the response."""
-        self._writer: NativeWriter | None = None
+        self._native: NativeWriter
+        """Made at the first change."""
         self._passed = PassedEvents()
         self._copied: dict[int, int] = {}
         """The client's output indexes of the items that are copied."""
@@ -99,10 +100,10 @@ class ResponsesWriter(NumberedWriter):
         last."""
         if self._reader.ended or self._reader.response is None:
             return HEARTBEAT
-        if self._writer is None:
+        if not self.changed:
             return self._passed.heartbeat() or HEARTBEAT
-        self._writer.heartbeat()
-        return next(iter(self._drain()), HEARTBEAT)
+        self._native.heartbeat()
+        return next(iter(self._events.drain()), HEARTBEAT)
 
     def error(self, message: str) -> Frame:
         return error_frame(message)
@@ -111,11 +112,6 @@ class ResponsesWriter(NumberedWriter):
     def response(self) -> Json:
         """The response, once it has ended."""
         return self._native.response
-
-    @property
-    def _native(self) -> NativeWriter:
-        assert self._writer is not None, "something has changed"
-        return self._writer
 
     # What the client has
 
@@ -139,8 +135,9 @@ class ResponsesWriter(NumberedWriter):
         response = {**response, "id": str(response.get("id") or "resp_0")}
         called = self._tools().declared.called
         number = _number(said.raw, self._reader.value) + self._passed.heartbeats
-        writer = self._writer = NativeWriter(response, number, self._now, called)
-        writer.events.wanted = self.streams
+        writer = self._native = NativeWriter(response, number, self._now, called)
+        self._events = writer.events
+        self._events.wanted = self.streams
         sent = self._passed.items
         last = max(sent, default=-1)
         for index in range(last + 1):
@@ -159,9 +156,6 @@ class ResponsesWriter(NumberedWriter):
                 writer.close_item()
 
     # What is said
-
-    def _drain(self) -> list[Frame]:
-        return self._native.events.drain()
 
     def _pass_on(self, frame: Frame) -> None:
         """An error, as it came; but it has the next number if it has one."""

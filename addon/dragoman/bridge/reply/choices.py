@@ -198,7 +198,7 @@ class OneTurn:
             self._evidence.note("dropped", "a closing tag of reasoning that was not opened")
         if splitter.passive:
             self._splitter = None
-        if not self._moved and any(kind == "reasoning" for kind, _ in pieces):
+        if not self._moved and "reasoning" in {kind for kind, _ in pieces}:
             self._evidence.note("moved", "inline <think> to reasoning")
             self._moved = True
         return [Text(_PARTS[kind], text) for kind, text in pieces]
