@@ -219,7 +219,7 @@ def test_a_heartbeat_is_a_ping_after_the_message_has_begun() -> None:
     frames = [*reply.heartbeat(), *reply.heartbeat()]
     frames += pipeline.feed(sse([text("Hi."), *ended()]))
     assert reply.heartbeat() == []
-    kinds = [frame.value["type"] for frame in frames]
+    kinds = [frame.json["type"] for frame in frames]
     assert kinds[:4] == ["message_start", "ping", "ping", "content_block_start"]
     assert kinds.count("message_start") == 1
 

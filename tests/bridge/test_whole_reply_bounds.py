@@ -14,7 +14,7 @@ from dragoman.notes import Evidence
 from dragoman.repair.repair_options import RepairOptions
 from dragoman.reply.stage import at_once
 from dragoman.wire import sse
-from dragoman.wire.reply_bounds import MAX_PARTS, MAX_VALUES, TooMany, bounded
+from dragoman.wire.reply_bounds import MAX_PARTS, MAX_VALUES, bounded
 from dragoman.wire.sse import Document, Frame
 
 from .replying import new_reply
@@ -74,7 +74,7 @@ def test_what_is_within_the_bounds_is_read(value: Any) -> None:
 def test_the_log_probabilities_of_a_long_answer_are_within_them() -> None:
     logprobs = [{"token": "a", "logprob": -1, "bytes": [97], "top_logprobs": []}] * 20_000
     value = completion(1, logprobs={"content": logprobs})
-    assert Frame(event(value)).value == value
+    assert Frame(event(value)).json == value
 
 
 @pytest.mark.parametrize(("value", "bound"), BEYOND.values(), ids=BEYOND)
@@ -84,8 +84,8 @@ def test_what_is_beyond_a_bound_is_parsed_once_at_most(
     frame, read = Frame(event(value)), []
     monkeypatch.setattr(sse, "bounded", lambda text: read.append(text) or bounded(text))
     for _ in range(3):
-        with pytest.raises(TooMany, match=f"more than {bound}"):
-            _ = frame.value
+        assert frame.json is None
+        assert frame.fault.startswith(f"more than {bound}")
     assert len(read) == 1
 
 

@@ -570,7 +570,7 @@ def test_an_overflow_has_the_words_that_clients_know(blocks: list[Block]) -> Non
     wanted = f"prompt is too long ({LONG})"
     for size in (1, 9, 10_000):
         sent = piecewise(said, size)
-        last = [frame.value for frame in split(sent)][-1]
+        last = [frame.json for frame in split(sent)][-1]
         assert last["error"] == {"type": "invalid_request_error", "message": wanted, "x": 1}
         assert last["request_id"] == "r"
     other = failing("Overloaded")

@@ -155,7 +155,7 @@ def accumulate(stream: bytes) -> None:
     state = ResponseStreamState(input_tools=omit, text_format=omit)
     for frame in split(stream):
         if not frame.is_done:
-            event = construct_type_unchecked(type_=ResponseStreamEvent, value=frame.value)  # type: ignore[arg-type]
+            event = construct_type_unchecked(type_=ResponseStreamEvent, value=frame.json)  # type: ignore[arg-type]
             state.handle_event(event)
     assert state._completed_response is not None
 

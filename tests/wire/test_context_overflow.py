@@ -269,7 +269,7 @@ def test_an_event_of_a_stream() -> None:
     for raw in (line, b"event: error\n" + line):
         frame = reworded_frame(Frame(raw))
         assert frame.raw.startswith(b"event: error\ndata: ")
-        assert frame.value == error(SENTENCE)
+        assert frame.json == error(SENTENCE)
     text = {"type": "content_block_delta", "delta": {"text": f'"error": {LONG}'}}
     for raw in (b": x\n\n", b"data: \n\n", b'data: {"error"\n\n', b'data: {"error": null}\n\n'):
         frame = Frame(raw)

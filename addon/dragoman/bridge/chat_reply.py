@@ -82,6 +82,6 @@ class ChatReply:
     def report(self, error: ErrorObject, counted: Counts | None) -> None:  # noqa: ARG002
         body = error_json(error.message, type=error.type, code=error.code or None)
         frame = encode(body)
-        self._failed = frame.value
+        self._failed = frame.json
         self.events.send([frame])
         self.ended = True

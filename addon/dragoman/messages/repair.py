@@ -65,9 +65,9 @@ class MessagesRepair(QueuedRepair):
         blocks, ends = api.Blocks(), message
         for event in api.events_of(message):
             for frame in (yield from super().steps(Document(value=event))):
-                blocks.feed(frame.value)
-                if frame.value["type"] == api.MESSAGE_DELTA:
-                    ends = frame.value["delta"]
+                blocks.feed(frame.json)
+                if frame.json["type"] == api.MESSAGE_DELTA:
+                    ends = frame.json["delta"]
             yield
         if not self._own_writer.changed:
             return body

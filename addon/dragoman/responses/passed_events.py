@@ -107,7 +107,7 @@ class PassedEvents:
             self._response = response
         elif "item" in event or "part" in event or event.get("type") in DONES:
             self._delta = None
-        if (number := number_in(event)) is None:
+        if type(number := event.get("sequence_number")) is not int:
             return frame
         self._number = number
         return numbered(frame, event, number + self.heartbeats) if self.heartbeats else frame

@@ -16,7 +16,6 @@ from typing import Any
 from .json_codec import (
     MAX_NESTING,
     Json,
-    NotJson,
     TooDeep,
     loads,
     marks_in,
@@ -123,10 +122,6 @@ class Budget:
 
 
 _BEYOND = f"more than {MAX_VALUES:,} JSON values"
-
-
-class TooMany(NotJson):
-    """A bound is exceeded; the message names it."""
 
 
 def bounded(text: bytes) -> tuple[Any, str]:

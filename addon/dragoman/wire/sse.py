@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..notes import Evidence
 from .json_codec import Json, NotJson, dumps
-from .reply_bounds import MAX_EVENT, TooMany, bounded, bounded_in_steps
+from .reply_bounds import MAX_EVENT, bounded, bounded_in_steps
 
+NOT_JSON = "no JSON"
+"""See `Frame.fault`."""
 LARGE = 32 * 1024
 """Bytes of a frame after the work on which other flows run, before the next one's."""
 _STEP = 64 * 1024
@@ -77,31 +78,27 @@ class Frame:
     empty: bool = False
     """Whether this is known to carry nothing: it may be many frames of blank lines and comments."""
     _value: Any = field(default=..., repr=False, compare=False)
-    _beyond: str = field(default="", repr=False, compare=False)
-    """The bound that this exceeds."""
-
-    @property
-    def value(self) -> Any:
-        """Its JSON value, parsed once; None if it has no data.  Raises `NotJson` and `TooMany`."""
-        if self._value is ...:
-            data = self.data
-            self._value, self._beyond = (None, "") if data is None else bounded(data)
-        if self._beyond:
-            raise TooMany(self._beyond)
-        return self._value
+    fault: str = field(default="", repr=False, compare=False)
+    """Why its data is not read, once its `json` has been asked for: `NOT_JSON`, or the bound that
+    it exceeds."""
 
     @property
     def json(self) -> Any:
-        """Its `value`; None for what is no JSON, beyond a bound, or only a piece of a frame."""
-        try:
-            return self.value if self.whole else None
-        except NotJson:
-            return None
+        """Its JSON value, parsed once; None for what has a `fault` or no data, or is only a piece
+        of a frame."""
+        if self._value is ...:
+            self._value, data = None, self.data if self.whole else None
+            try:
+                if data is not None:
+                    self._value, self.fault = bounded(data)
+            except NotJson:
+                self.fault = NOT_JSON
+        return self._value
 
     def note_bound(self, evidence: Evidence) -> None:
-        """Once it has been read: it has no value, as it exceeds a bound."""
-        if self._beyond:
-            evidence.note("not repaired", f"an event or reply of {self._beyond}")
+        """Once its `json` has been asked for: whether it exceeds a bound."""
+        if self.fault not in ("", NOT_JSON):
+            evidence.note("not repaired", f"an event or reply of {self.fault}")
 
     @property
     def data(self) -> bytes | None:
@@ -181,10 +178,12 @@ class Document(Frame):
         return self.raw
 
     def read(self) -> Generator[None, None, None]:
-        """Have its `value` read in steps; other flows may run where it yields."""
+        """Have its `json` read in steps; other flows may run where it yields."""
         if self._value is ...:
-            with suppress(NotJson):  # the `value` raises it
-                self._value, self._beyond = yield from bounded_in_steps(self.raw)
+            try:
+                self._value, self.fault = yield from bounded_in_steps(self.raw)
+            except NotJson:
+                self._value, self.fault = None, NOT_JSON
 
 
 DONE = encode(b"[DONE]")

@@ -20,11 +20,11 @@ from ...reply.words import Reader
 from ...wire.body_form import BodyForm
 from ...wire.chat_end import EARLY, broken_off
 from ...wire.errors import ErrorForm, ErrorObject, failure
-from ...wire.json_codec import NotJson, dumps_in_steps
-from ...wire.reply_bounds import TooMany
+from ...wire.json_codec import dumps_in_steps
 from ...wire.sse import (
     DONE,
     LARGE,
+    NOT_JSON,
     Document,
     Frame,
     FrameSplitter,
@@ -194,12 +194,11 @@ class BridgePipeline:
         which repair may replace by several."""
         document = Document(body)
         yield from document.read()
-        try:
-            frames = [Document(value=each) for each in by_choice(document.value)]
-        except TooMany:
-            frames = [document]
-        except NotJson:
+        value, frames = document.json, [document]
+        if document.fault == NOT_JSON:
             return self.fail("The upstream's answer is not JSON.")
+        if not document.fault:
+            frames = [Document(value=each) for each in by_choice(value)]
         yield
         yield from self._work_in_steps([*frames, DONE])
         return self._events.drain()

@@ -13,9 +13,9 @@ from ...notes import Evidence
 from ...reply.parts_in_order import PartsInOrder
 from ...reply.words import Delta, Done, Failed, Finish, Other, Part, Said
 from ...wire.errors import ErrorObject, failure, known_error
-from ...wire.json_codec import Json, NotJson
-from ...wire.reply_bounds import MAX_EMPTY, MAX_REPLY, Budget, TooMany
-from ...wire.sse import Frame
+from ...wire.json_codec import Json
+from ...wire.reply_bounds import MAX_EMPTY, MAX_REPLY, Budget
+from ...wire.sse import NOT_JSON, Frame
 from ...wire.usage import counts
 from .choices import Choices, OneTurn
 from .end_of_turn import EndOfTurn
@@ -179,11 +179,10 @@ class ReplyConverter:
         if frame.is_done:
             self.end.done()
             return
-        try:
-            if frame.value is None and frame.data is not None:
-                self._evidence.note("skipped", "event that is no chunk")
-        except TooMany as bound:
-            message = f"The upstream's answer is too large: {bound}."
-            self.end.fail(failure("server_error", message))
-        except NotJson:
+        if frame.fault == NOT_JSON:
             self._evidence.note("skipped", "event that is not JSON")
+        elif frame.fault:
+            message = f"The upstream's answer is too large: {frame.fault}."
+            self.end.fail(failure("server_error", message))
+        elif frame.data is not None:
+            self._evidence.note("skipped", "event that is no chunk")
