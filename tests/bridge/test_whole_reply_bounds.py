@@ -68,7 +68,7 @@ def event(value: Any) -> bytes:
     "value", WITHIN, ids=["calls", "of a chunk", "items", "values", "a number"]
 )
 def test_what_is_within_the_bounds_is_read(value: Any) -> None:
-    assert Document(json.dumps(value).encode()).value == Frame(event(value)).value == value
+    assert Document(json.dumps(value).encode()).json == Frame(event(value)).json == value
 
 
 def test_the_log_probabilities_of_a_long_answer_are_within_them() -> None:

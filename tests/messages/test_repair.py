@@ -574,7 +574,7 @@ def test_an_overflow_has_the_words_that_clients_know(blocks: list[Block]) -> Non
         assert last["error"] == {"type": "invalid_request_error", "message": wanted, "x": 1}
         assert last["request_id"] == "r"
     other = failing("Overloaded")
-    assert [*split(piecewise(other, 9))][-1].value["error"]["message"] == "Overloaded"
+    assert [*split(piecewise(other, 9))][-1].json["error"]["message"] == "Overloaded"
 
 
 def test_an_overflow_in_a_whole_reply() -> None:

@@ -195,7 +195,7 @@ def test_a_leaking_stream_gives_the_same_items_however_it_is_cut(host: Host) -> 
 def split_last(stream: bytes) -> bytes:
     """The response that ends a stream, as it is where none is asked for."""
     *_, last = split(stream)
-    return json.dumps(last.value["response"]).encode()
+    return json.dumps(last.json["response"]).encode()
 
 
 @pytest.mark.parametrize("host", HOSTS, ids=lambda host: host.name)

@@ -15,6 +15,7 @@ from dragoman.repair.repair_options import RepairOptions
 from dragoman.repair.scanner import Scanner
 from dragoman.reply.channel import Channel
 from dragoman.reply.choice import Choice
+from dragoman.reply.event_queue import EventQueue
 from dragoman.reply.frame_queue import QueuedRepair
 from dragoman.reply.repair_pipeline import RepairPipeline
 from dragoman.reply.stage import at_once
@@ -261,9 +262,10 @@ STAGES = [
     *((Channel, name) for name in ("add", "place", "end")),
     (Choice, "read"),
     (HostReader, "read"),
-    *((ResponsesWriter, name) for name in ("write", "_follow", "_take_over", "_say", "_drain")),
+    *((ResponsesWriter, name) for name in ("write", "_follow", "_take_over", "_say")),
     *((NativeWriter, name) for name in ("resume", "close_as", "end_as")),
     (Scanner, "feed"),
+    (EventQueue, "drain"),
 ]
 
 
