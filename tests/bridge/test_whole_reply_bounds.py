@@ -14,7 +14,7 @@ from dragoman.notes import Evidence
 from dragoman.repair.repair_options import RepairOptions
 from dragoman.reply.stage import at_once
 from dragoman.wire import sse
-from dragoman.wire.reply_bounds import MAX_PARTS, MAX_VALUES, bounded
+from dragoman.wire.reply_bounds import MAX_PARTS, MAX_VALUES
 from dragoman.wire.sse import Document, Frame
 
 from .replying import new_reply
@@ -81,7 +81,7 @@ def test_the_log_probabilities_of_a_long_answer_are_within_them() -> None:
 def test_what_is_beyond_a_bound_is_parsed_once_at_most(
     value: Any, bound: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    frame, read = Frame(event(value)), []
+    frame, read, bounded = Frame(event(value)), [], sse.bounded
     monkeypatch.setattr(sse, "bounded", lambda text: read.append(text) or bounded(text))
     for _ in range(3):
         assert frame.json is None

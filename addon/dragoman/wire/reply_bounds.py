@@ -9,20 +9,7 @@ choices, items or texts it has.  What one format may hold is with its reader.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import Any
-
-from .json_codec import (
-    MAX_NESTING,
-    Json,
-    TooDeep,
-    loads,
-    marks_in,
-    nesting_exceeds,
-    objects,
-    values_so_far,
-)
 
 MAX_REPLY = 8 * 1024 * 1024
 """Bytes of a reply that is read as a whole: no model writes half as much.  Of a bridged stream,
@@ -80,11 +67,6 @@ MAX_READ_AGAIN = 256 * 1024
 """Characters that are read twice, as they are no call: after so many, markers in code, and of calls
 that must end their text, are text at once, and no line is asked whether it is a call in no known
 format."""
-_HOLDERS = ("response", "message", "delta", "item", "part")
-_LISTS = (
-    *("choices", "content", "tool_calls", "reasoning_details", "thinking", "annotations"),
-    *("citations", "search_results", "output", "summary"),
-)
 
 
 @dataclass(slots=True)
@@ -119,51 +101,3 @@ class Budget:
     def asks_lines(self) -> bool:
         """Whether a line may be asked whether it is a call in no known format."""
         return self.lines < 2 * MAX_IN_VAIN and self.reads_again
-
-
-_BEYOND = f"more than {MAX_VALUES:,} JSON values"
-
-
-def bounded(text: bytes) -> tuple[Any, str]:
-    """The value of a reply or of an event; or none, and the bound that it exceeds.  Raises
-    `NotJson`."""
-    if len(text) <= MAX_PARTS:
-        return loads(text), ""
-    marks = marks_in(text)  # one before each value, at least
-    if marks > MAX_VALUES and any(values >= MAX_VALUES for values in values_so_far(text)):
-        return None, _BEYOND
-    return _read(text, marks)
-
-
-def bounded_in_steps(text: bytes) -> Generator[None, None, tuple[Any, str]]:
-    """As `bounded`; other flows may run where it yields."""
-    marks = marks_in(text)
-    yield
-    for values in values_so_far(text) if marks > MAX_VALUES else ():
-        if values >= MAX_VALUES:
-            return None, _BEYOND
-        yield
-    return _read(text, marks)
-
-
-def _read(text: bytes, marks: int) -> tuple[Any, str]:
-    value = loads(text, checks=not marks)
-    if marks > MAX_NESTING and nesting_exceeds(value, MAX_NESTING):
-        raise TooDeep(f"nested more than {MAX_NESTING} levels deep")
-    if marks > MAX_PARTS and isinstance(value, dict) and _parts_in(value) > MAX_PARTS:
-        return None, f"more than {MAX_PARTS:,} calls or parts"
-    return value, ""
-
-
-def _parts_in(value: Json) -> int:
-    count, holders = 0, [value]
-    for holder in holders:  # more are found in each
-        for name, member in holder.items():
-            if name in _HOLDERS and isinstance(member, dict):
-                holders.append(member)
-            elif name in _LISTS and isinstance(member, list):
-                count += len(member)
-                if count > MAX_PARTS:
-                    return count
-                holders += objects(member)
-    return count

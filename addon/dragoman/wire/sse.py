@@ -1,4 +1,4 @@
-"""Event-stream framing: bytes in, frames out, and back.
+"""Event-stream framing: bytes in, frames out, and back; and the JSON value of a frame.
 
 A frame is everything up to and including the blank line that ends it, kept as
 the very bytes that arrived.  The invariant: the ``raw`` of all frames, joined,
@@ -18,9 +18,27 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..notes import Evidence
-from .json_codec import Json, NotJson, dumps
-from .reply_bounds import MAX_EVENT, bounded, bounded_in_steps
+from .json_codec import (
+    MAX_NESTING,
+    Json,
+    NotJson,
+    TooDeep,
+    dumps,
+    loads,
+    marks_in,
+    nesting_exceeds,
+    objects,
+    values_so_far,
+)
+from .reply_bounds import MAX_EVENT, MAX_PARTS, MAX_VALUES
 
+_HOLDERS = ("response", "message", "delta", "item", "part")
+_LISTS = (
+    *("choices", "content", "tool_calls", "reasoning_details", "thinking", "annotations"),
+    *("citations", "search_results", "output", "summary"),
+)
+"""The members of a reply, or of an event, that hold parts, and the lists of these."""
+_BEYOND = f"more than {MAX_VALUES:,} JSON values"
 NOT_JSON = "no JSON"
 """See `Frame.fault`."""
 LARGE = 32 * 1024
@@ -163,6 +181,51 @@ def encode_event(value: Json) -> Frame:
 def encode_chunk(value: Any, other_lines: bytes = b"") -> Frame:
     """A frame with a JSON value, which is kept with it."""
     return Frame(b"".join((other_lines, b"data: ", dumps(value), b"\n\n")), _value=value)
+
+
+def bounded(text: bytes) -> tuple[Any, str]:
+    """The value of a reply or of an event; or none, and the bound that it exceeds.  Raises
+    `NotJson`."""
+    if len(text) <= MAX_PARTS:
+        return loads(text), ""
+    marks = marks_in(text)  # one before each value, at least
+    if marks > MAX_VALUES and any(values >= MAX_VALUES for values in values_so_far(text)):
+        return None, _BEYOND
+    return _read(text, marks)
+
+
+def bounded_in_steps(text: bytes) -> Generator[None, None, tuple[Any, str]]:
+    """As `bounded`; other flows may run where it yields."""
+    marks = marks_in(text)
+    yield
+    for values in values_so_far(text) if marks > MAX_VALUES else ():
+        if values >= MAX_VALUES:
+            return None, _BEYOND
+        yield
+    return _read(text, marks)
+
+
+def _read(text: bytes, marks: int) -> tuple[Any, str]:
+    value = loads(text, checks=not marks)
+    if marks > MAX_NESTING and nesting_exceeds(value, MAX_NESTING):
+        raise TooDeep(f"nested more than {MAX_NESTING} levels deep")
+    if marks > MAX_PARTS and isinstance(value, dict) and _parts_in(value) > MAX_PARTS:
+        return None, f"more than {MAX_PARTS:,} calls or parts"
+    return value, ""
+
+
+def _parts_in(value: Json) -> int:
+    count, holders = 0, [value]
+    for holder in holders:  # more are found in each
+        for name, member in holder.items():
+            if name in _HOLDERS and isinstance(member, dict):
+                holders.append(member)
+            elif name in _LISTS and isinstance(member, list):
+                count += len(member)
+                if count > MAX_PARTS:
+                    return count
+                holders += objects(member)
+    return count
 
 
 class Document(Frame):
