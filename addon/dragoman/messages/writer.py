@@ -7,7 +7,7 @@ word: where a call comes first, there is no such block for the client.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container
 from typing import Any
 
 from ..notes import Evidence
@@ -54,7 +54,7 @@ class MessagesWriter(NumberedWriter):
         self._evidence = evidence
         self._call_ids = new_call_ids(now, called)
         self._writer = BlockWriter(self._events)
-        self._held: list[Said] = []
+        self.held: list[Said] = []
         """Frames that wait for the first word of a block."""
         self._open: Part | None = None
         """The part that the open block is written for."""
@@ -66,10 +66,6 @@ class MessagesWriter(NumberedWriter):
         self._has_begun = False
         """Whether the client has the message's beginning."""
 
-    @property
-    def held(self) -> Sequence[Said]:
-        return self._held
-
     def heartbeat(self) -> Frame:
         return PING if self._has_begun and not self._reader.ended else Frame(b"")
 
@@ -79,7 +75,7 @@ class MessagesWriter(NumberedWriter):
     # What the client has
 
     def _continued(self, frame: Frame, part: Part, text: str) -> list[Frame]:
-        if not self._held:
+        if not self.held:
             return [frame]
         said, delta = Said(frame, self._reader.value), self._reader.delta(part, text)
         said.slots = [Slot(said, delta, [delta])]
@@ -87,27 +83,27 @@ class MessagesWriter(NumberedWriter):
 
     def _unchanged(self, said: Said) -> list[Frame]:
         if self._is_wordless(said):
-            self._held.append(said)
+            self.held.append(said)
             return []
         return [*self._let_out(), *super()._unchanged(said)]
 
     def _is_wordless(self, said: Said) -> bool:
         """Whether a frame waits for the first word of a block."""
-        if len(self._held) >= MAX_WORDLESS or any(isinstance(s.delta, Failed) for s in said.slots):
+        if len(self.held) >= MAX_WORDLESS or any(isinstance(s.delta, Failed) for s in said.slots):
             return False
         if said.raw is None:
-            return bool(self._held)
+            return bool(self.held)
         for slot in said.slots:
             delta = slot.delta
             begins = isinstance(delta, PartBegin) and delta.part.kind in _TEXTS
             blank = isinstance(delta, Text) and not delta.text.strip()
             of_part = isinstance(delta, Other) and delta.part is not None
-            if not (begins or (self._held and (blank or of_part or isinstance(delta, PartEnd)))):
+            if not (begins or (self.held and (blank or of_part or isinstance(delta, PartEnd)))):
                 return False
-        return bool(said.slots or self._held)
+        return bool(said.slots or self.held)
 
     def _let_out(self) -> list[Frame]:
-        held, self._held = self._held, []
+        held, self.held = self.held, []
         passed = super()._unchanged  # Python 3.11 has no `super()` within a comprehension
         return [frame for said in held for frame in passed(said)]
 
@@ -128,7 +124,7 @@ class MessagesWriter(NumberedWriter):
 
     def _take_over(self, said: Said) -> None:
         del said
-        held, self._held = self._held, []
+        held, self.held = self.held, []
         for each in held:
             self._say_all(each)
 

@@ -152,9 +152,9 @@ class Choice:
     def waits(self, part: Part, *, call: bool) -> bool:
         """Whether a text is in doubt that more of it may decide, and `part` is another."""
         return any(
-            part is not mine and (mine is None or part is not mine.item)
+            channel.may_continue(call=call)
             for mine, channel in self.channels.items()
-            if channel.may_continue(call=call)
+            if part is not mine and (mine is None or part is not mine.item)
         )
 
     def _end_texts(self, slot: Slot, end: End, *, call: bool = False) -> None:

@@ -15,6 +15,8 @@ from .words import Delta, Part, Reader, Said, Text
 
 
 class NumberedWriter(ABC):
+    held: Sequence[Said] = ()
+
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self.changed = False
@@ -44,10 +46,6 @@ class NumberedWriter(ABC):
         """A text is not as it came any more."""
 
     # The interface of `Writer`
-
-    @property
-    def held(self) -> Sequence[Said]:
-        return ()
 
     def changes(self, said: Said, sent: list[Frame]) -> bool:
         del said, sent
