@@ -4,6 +4,7 @@ memory of reasoning, and the check of the host's own calls, need."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from io import StringIO
 
 from ..wire.chat_calls import CallDelta
@@ -22,7 +23,7 @@ class _Call:
     """``function``, or another kind."""
     name: str = ""
     id: str = ""
-    arguments: StringIO = field(default_factory=lambda: StringIO(newline=""))
+    arguments: StringIO = field(default_factory=partial(StringIO, newline=""))
 
 
 @dataclass(slots=True)

@@ -8,8 +8,10 @@ frame that only continues a text, or the arguments of a call, costs next to noth
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -63,7 +65,7 @@ class ReplyReader:
         self.reader: Reader | None = None
         """None until its API is known."""
         self._budget = Budget()
-        self._choices: dict[int, ChoiceTurn] = {}
+        self._choices = defaultdict[int, ChoiceTurn](partial(ChoiceTurn, budget=self._budget))
         self._parsed = self._streamed = self._done = False
         self._answered = self._model = ""
         self.known: set[Kind] = set()
@@ -155,7 +157,7 @@ class ReplyReader:
             self._begin_tokens()
         kind = part.kind
         if kind == "call" or (kind == "reasoning" and self._keeps):
-            turn = self._choices.get(part.choice) or self._turn(part.choice)
+            turn = self._choices[part.choice]
             if kind == "call":
                 turn.add(part, text)
             elif not part.fixed:
@@ -178,7 +180,9 @@ class ReplyReader:
                 case Text(part=part, text=text, repeats=False) if text:
                     self._more(part, text)
                 case CallBegin(part=part, text=text) | Arguments(part=part, text=text):
-                    self._call(delta, part, text)
+                    if isinstance(delta, CallBegin):
+                        self._choices[part.choice].begin(part, delta.name, delta.id)
+                    self._more(part, text)
                     turns.add(part.choice)
                 case PartBegin(part=part) | PartEnd(part=part) if part.kind == "other":
                     self._other(part)
@@ -189,7 +193,7 @@ class ReplyReader:
                     error = error or delta.error
                     self._parsed = self._parsed or bool(error)
                     if status is not None:
-                        self._turn(0).end("", status)
+                        self._choices[0].end("", status)
                 case Done():
                     self._done = True
                 case _:
@@ -202,15 +206,7 @@ class ReplyReader:
         if error is not None:
             self._fail(error)
         self._parsed = self._parsed or known
-        return any(self._choices[index].due for index in turns)
-
-    def _call(self, delta: CallBegin | Arguments, part: Part, text: str) -> None:
-        turn = self._turn(part.choice)
-        if isinstance(delta, CallBegin):
-            turn.begin(part, delta.name, delta.id)
-        if not self.begun:
-            self._begin_tokens()
-        turn.add(part, text)
+        return bool([index for index in turns if self._choices[index].due])
 
     def _other(self, part: Part) -> None:
         """What is no text, nor a call with one."""
@@ -219,10 +215,10 @@ class ReplyReader:
         if part.name:
             if not self.begun:
                 self._begin_tokens()
-            self._turn(part.choice).begin(part, part.name)
+            self._choices[part.choice].begin(part, part.name)
 
     def _finish(self, delta: Finish) -> None:
-        turn = self._turn(delta.choice)
+        turn = self._choices[delta.choice]
         turn.ended = True
         turn.end(string(delta.reason), delta.status)
         if delta.reason or delta.status is not None:
@@ -230,12 +226,6 @@ class ReplyReader:
 
     def _fail(self, error: ErrorObject) -> None:
         self.error, self._failed = error, True
-
-    def _turn(self, index: int) -> ChoiceTurn:
-        turn = self._choices.get(index)
-        if turn is None:
-            turn = self._choices[index] = ChoiceTurn(budget=self._budget)
-        return turn
 
     def turns(self, *, last: bool = False) -> list[ChoiceTurn]:
         """The turns with calls and thoughts that have ended since the last time; `last`: the reply
