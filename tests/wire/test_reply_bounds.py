@@ -13,7 +13,7 @@ from dragoman.repair import repeated_calls
 from dragoman.repair.formats.formats_by_family import ALL
 from dragoman.repair.formats.kimi_k2 import KIMI_K2
 from dragoman.repair.scan_state import ScanState
-from dragoman.reply import facts
+from dragoman.reply import choice_turn
 from dragoman.reply.stage import at_once
 from dragoman.wire.json_codec import MAX_NESTING, PIECE
 from dragoman.wire.reply_bounds import LIKENESSES, MAX_PARTS, MAX_VALUES, OF_A_CALL, Budget
@@ -44,7 +44,7 @@ def test_what_is_kept_of_all_choices_is_bounded_together(monkeypatch: pytest.Mon
     reply = sse([of_choice(index, native(long)) for index in range(40)])
     kept = read_reply(reply).calls
     assert 8 * 1024 * 1024 - 400_100 < sum(len(each) for _, each in kept) <= 8 * 1024 * 1024
-    monkeypatch.setattr(facts, "MAX_REPLY", 1_000_000)
+    monkeypatch.setattr(choice_turn, "MAX_REPLY", 1_000_000)
     assert len(read_reply(reply).calls) == 2
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from .json_codec import Json, objects
+
 MAX_REPLY = 8 * 1024 * 1024
 """Bytes of a reply that is read as a whole: no model writes half as much.  Of a bridged stream,
 characters, and the bytes that log probabilities and annotations take, sent or waiting: its end
@@ -67,6 +69,12 @@ MAX_READ_AGAIN = 256 * 1024
 """Characters that are read twice, as they are no call: after so many, markers in code, and of calls
 that must end their text, are text at once, and no line is asked whether it is a call in no known
 format."""
+_HOLDERS = ("response", "message", "delta", "item", "part")
+_LISTS = (
+    *("choices", "content", "tool_calls", "reasoning_details", "thinking", "annotations"),
+    *("citations", "search_results", "output", "summary"),
+)
+"""The members of a reply, or of an event, that hold parts, and the lists of these."""
 
 
 @dataclass(slots=True)
@@ -101,3 +109,18 @@ class Budget:
     def asks_lines(self) -> bool:
         """Whether a line may be asked whether it is a call in no known format."""
         return self.lines < 2 * MAX_IN_VAIN and self.reads_again
+
+
+def parts_in(value: Json) -> int:
+    """How many parts a reply or an event has in its lists, up to one more than `MAX_PARTS`."""
+    count, holders = 0, [value]
+    for holder in holders:  # more are found in each
+        for name, member in holder.items():
+            if name in _HOLDERS and isinstance(member, dict):
+                holders.append(member)
+            elif name in _LISTS and isinstance(member, list):
+                count += len(member)
+                if count > MAX_PARTS:
+                    return count
+                holders += objects(member)
+    return count

@@ -27,17 +27,10 @@ from .json_codec import (
     loads,
     marks_in,
     nesting_exceeds,
-    objects,
     values_so_far,
 )
-from .reply_bounds import MAX_EVENT, MAX_PARTS, MAX_VALUES
+from .reply_bounds import MAX_EVENT, MAX_PARTS, MAX_VALUES, parts_in
 
-_HOLDERS = ("response", "message", "delta", "item", "part")
-_LISTS = (
-    *("choices", "content", "tool_calls", "reasoning_details", "thinking", "annotations"),
-    *("citations", "search_results", "output", "summary"),
-)
-"""The members of a reply, or of an event, that hold parts, and the lists of these."""
 _BEYOND = f"more than {MAX_VALUES:,} JSON values"
 NOT_JSON = "no JSON"
 """See `Frame.fault`."""
@@ -209,23 +202,9 @@ def _read(text: bytes, marks: int) -> tuple[Any, str]:
     value = loads(text, checks=not marks)
     if marks > MAX_NESTING and nesting_exceeds(value, MAX_NESTING):
         raise TooDeep(f"nested more than {MAX_NESTING} levels deep")
-    if marks > MAX_PARTS and isinstance(value, dict) and _parts_in(value) > MAX_PARTS:
+    if marks > MAX_PARTS and isinstance(value, dict) and parts_in(value) > MAX_PARTS:
         return None, f"more than {MAX_PARTS:,} calls or parts"
     return value, ""
-
-
-def _parts_in(value: Json) -> int:
-    count, holders = 0, [value]
-    for holder in holders:  # more are found in each
-        for name, member in holder.items():
-            if name in _HOLDERS and isinstance(member, dict):
-                holders.append(member)
-            elif name in _LISTS and isinstance(member, list):
-                count += len(member)
-                if count > MAX_PARTS:
-                    return count
-                holders += objects(member)
-    return count
 
 
 class Document(Frame):
