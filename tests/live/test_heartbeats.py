@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -20,7 +20,7 @@ from mitmproxy.test import tflow
 from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.proxy.flows.bridge_reply import BridgeStream
-from dragoman.proxy.flows.live_stream import ReplyContext
+from dragoman.proxy.flows.live_stream import Command, ReplyContext
 from dragoman.proxy.flows.repair_reply import RepairStream
 from dragoman.proxy.observe.recorder import FlowRecorder
 from dragoman.repair.declared_tools import DeclaredTools
@@ -270,7 +270,7 @@ def test_heartbeats_at_any_moment_keep_the_grammar(
     stream = BridgeStream(
         new_reply(Evidence(), DIALECTS[dialect]),
         repair(),
-        ReplyContext("", record(), heartbeat=1, waits=False, breaks=False),
+        ReplyContext("", record(), heartbeat=1, breaks=False),
         keeps=False,
     )
     story = check(FrameSplitter().feed(_run(stream, *steps)), DIALECTS[dialect])
@@ -283,7 +283,7 @@ def test_comments_at_any_moment_change_nothing_that_is_read(
 ) -> None:
     stream = RepairStream(
         repair(),
-        ReplyContext("", record(), heartbeat=1, waits=False),
+        ReplyContext("", record(), heartbeat=1),
         reports_end=True,
     )
     out = _run(stream, steps[0], steps[1], False)
@@ -295,12 +295,15 @@ def test_comments_at_any_moment_change_nothing_that_is_read(
 def _run(
     stream: BridgeStream | RepairStream, pieces: list[bytes], beats: list[bool], breaks: bool
 ) -> bytes:
-    out = [stream.opening()]
+    done: list[Command] = [*stream.opening()]
     for piece, beat in zip(pieces, beats, strict=False):
         if beat:
-            out.append(stream.heartbeat())
-        out += stream(piece) if piece else []
-    out += [stream.break_off("gone")] if breaks else stream(b"")
-    out.append(stream.heartbeat())
-    assert out[-1] == b""
-    return b"".join(out)
+            done += stream.wake()
+        done += stream.receive(piece) if piece else []
+    done += stream.fail("gone") if breaks else stream.receive(b"")
+    assert _sent(stream.wake()) == b""
+    return _sent(done)
+
+
+def _sent(commands: Iterable[Command]) -> bytes:
+    return b"".join(each for each in commands if isinstance(each, bytes))

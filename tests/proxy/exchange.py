@@ -97,6 +97,12 @@ class Exchange:
         self._feed(self.server, b"%x\r\n%s\r\n" % (len(data), data))
         return unchunked(self.to_client())
 
+    def pieces(self, *data: bytes) -> bytes:
+        """Some reads, each with a piece; all come before any hook ends that one of them calls."""
+        reads = [b"%x\r\n%s\r\n" % (len(each), each) for each in data]
+        self._run(*(events.DataReceived(self.server, each) for each in reads))
+        return unchunked(self.to_client())
+
     def end(self) -> bytes:
         """The upstream ends its body."""
         self._feed(self.server, b"0\r\n\r\n")
@@ -134,11 +140,11 @@ class Exchange:
     def _feed(self, side: connection.Connection, data: bytes) -> None:
         self._run(events.DataReceived(side, data))
 
-    def _run(self, event: events.Event) -> None:
-        self._loop.run_until_complete(self._handle(event))
+    def _run(self, *arrived: events.Event) -> None:
+        self._loop.run_until_complete(self._handle(*arrived))
 
-    async def _handle(self, event: events.Event) -> None:
-        waiting: list[events.Event] = [event]
+    async def _handle(self, *arrived: events.Event) -> None:
+        waiting = [*arrived]
         while waiting:
             for command in list(self._layer.handle_event(waiting.pop(0))):
                 waiting += await self._do(command)

@@ -9,7 +9,7 @@ from mitmproxy.test import tflow
 from dragoman.bridge.responses_reply import responses_reply
 from dragoman.notes import Evidence
 from dragoman.proxy.flows.bridge_reply import BridgeStream
-from dragoman.proxy.flows.live_stream import ReplyContext
+from dragoman.proxy.flows.live_stream import Break, Command, End, Keep, Pause, ReplyContext
 from dragoman.proxy.observe.recorder import FlowRecorder
 from dragoman.responses.dialects import OPENAI
 from dragoman.wire.json_codec import dumps
@@ -25,7 +25,7 @@ CALL = [
 ]
 
 
-def bridge_stream(*, waits: bool, breaks: bool = False) -> BridgeStream:
+def bridge_stream(*, keeps: bool = True, breaks: bool = False) -> BridgeStream:
     tools = [{"type": "function", "name": f"f{n}", "description": PIECE} for n in range(30)]
     reply = responses_reply(
         turn({"tools": tools}),
@@ -36,31 +36,36 @@ def bridge_stream(*, waits: bool, breaks: bool = False) -> BridgeStream:
         clock=lambda: 2.0,
     )
     record = FlowRecorder(tflow.tflow(resp=True), "bridge", keep=1000)
-    context = ReplyContext("", record, heartbeat=1, waits=waits, breaks=breaks)
-    return BridgeStream(reply, None, context, keeps=True)
+    context = ReplyContext("", record, heartbeat=1, breaks=breaks)
+    return BridgeStream(reply, None, context, keeps=keeps)
 
 
-def sent(stream: BridgeStream, chunks: list[dict[str, object]], error: str) -> list[bytes]:
-    parts = [stream.opening()]
+def commands(stream: BridgeStream, chunks: list[dict[str, object]], error: str) -> list[Command]:
+    done = [*stream.opening()]
     for value in chunks:
-        parts += stream(b"data: " + dumps(value) + b"\n\n")
-    return [*parts, *([stream.break_off(error)] if error else stream(b"data: [DONE]\n\n"))]
+        done += stream.receive(b"data: " + dumps(value) + b"\n\n")
+    done += stream.fail(error) if error else stream.receive(b"data: [DONE]\n\n")
+    return [each for each in done if each != Pause()]
+
+
+def sent(done: list[Command]) -> bytes:
+    return b"".join(each for each in done if isinstance(each, bytes))
 
 
 def test_an_end_that_is_kept_first_is_held_until_then() -> None:
     for chunks, error in ((TEXT, ""), (CALL, ""), (CALL[:-2], "it broke off")):
-        at_once = sent(bridge_stream(waits=False), chunks, error)
-        stream = bridge_stream(waits=True)
-        before = sent(stream, chunks, error)
-        assert stream.holds_end and stream.needs_attention
-        assert b"".join([*before, stream.release_end()]) == b"".join(at_once)
-        assert not stream.holds_end
+        at_once = sent(commands(bridge_stream(keeps=False), chunks, error))
+        done = commands(bridge_stream(keeps=True), chunks, error)
+        assert sent(done) == at_once
+        end = done[done.index(Keep()) + 1 :]
+        assert end[1:] == ([End()] if error else [])
+        assert sent(end).count(b"event: response.") == 1
 
 
 def test_after_a_break_nothing_is_sent() -> None:
-    stream = bridge_stream(waits=True, breaks=True)
-    parts = sent(stream, TEXT[:2], "it broke off")
-    assert stream.broken == "The upstream broke off: it broke off (connection error)"
-    assert json.loads(b"".join(parts).rpartition(b"data: ")[2])["delta"] == PIECE
+    stream = bridge_stream(breaks=True)
+    done = commands(stream, TEXT[:2], "it broke off")
+    assert done[-1] == Break("The upstream broke off: it broke off (connection error)")
+    assert json.loads(sent(done).rpartition(b"data: ")[2])["delta"] == PIECE
+    assert Keep() not in done
     assert stream(b"data: " + dumps(TEXT[1]) + b"\n\n") == []
-    assert not stream.holds_end

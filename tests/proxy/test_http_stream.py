@@ -178,6 +178,39 @@ def test_the_end_of_a_reply_waits_until_it_is_kept(monkeypatch: pytest.MonkeyPat
         assert exchange.hooks[-2:] == ["dragoman_keep", "response"]
 
 
+@pytest.mark.parametrize("long", [-1.0, 1.0])
+def test_pieces_that_come_while_a_hook_is_waited_for_leave_in_their_order(
+    monkeypatch: pytest.MonkeyPatch, long: float
+) -> None:
+    leak = '<|tool_call_begin|>bash:0<|tool_call_argument_begin|>{"command":"ls"}<|tool_call_end|>'
+    said = ["a ", "b ", leak, "c ", "d "]
+    pieces = [sse([chunk({"content": text})], done=False) for text in said]
+    with Exchange(monkeypatch) as exchange:
+        monkeypatch.setattr(http_stream, "LONG", long)
+        exchange.ask(CHAT)
+        exchange.answer(EVENT_STREAM)
+        exchange.to_client()
+        sent = exchange.pieces(*pieces, STOP + DONE)
+        assert exchange.hooks.count("dragoman_pause") == (len(pieces) + 1 if long < 0 else 0)
+        assert read(sent).content.split() == ["a", "b", "c", "d"]
+        assert len(read(sent).calls) == 1
+
+
+def test_what_comes_while_a_reply_is_kept_comes_after_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with bridged(monkeypatch, dragoman_store="memory") as exchange:
+        exchange.ask(RESPONSES, "/v1/responses")
+        exchange.answer(EVENT_STREAM)
+        exchange.to_client()
+        sent = exchange.pieces(HI, STOP + DONE, HI, HI)
+        assert events(sent)[-1] == "response.completed"
+        assert events(sent).count("response.output_text.delta") == 1
+        assert exchange.hooks[-1] == "dragoman_keep"
+        assert exchange.wait(1) == b"0\r\n\r\n", "its upstream's end was not waited for"
+        assert exchange.is_closed(exchange.server)
+
+
 def test_after_long_work_on_a_piece_others_run(monkeypatch: pytest.MonkeyPatch) -> None:
     leak = '<|tool_call_begin|>bash:0<|tool_call_argument_begin|>{"command":"ls"}<|tool_call_end|>'
     pieces = [sse([chunk({"content": text})], done=False) for text in ("Now. ", leak)]

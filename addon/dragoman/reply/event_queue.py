@@ -19,23 +19,13 @@ class EventQueue:
         self.frames: list[Frame] = []
         self.wanted = True
         """Whether the events are sent; a client that asked for no stream gets only the reply."""
-        self.holds_end = False
-        """Whether the end of the reply waits for `release_end`."""
-        self.end: list[Frame] = []
+        self.last = 0
+        """How many frames are the end of the reply, when that has been written: a client that has
+        received any of them may ask for the reply."""
 
     def send(self, frames: Sequence[Frame]) -> None:
         if self.wanted:
             self.frames += frames
-
-    def hold_end(self, frames: int) -> None:
-        """The end of the reply has been written: so many frames."""
-        if self.holds_end:
-            self.end = self.frames[-frames:]
-            del self.frames[-frames:]
-
-    def release_end(self) -> None:
-        self.frames += self.end
-        self.end = []
 
     def drain(self) -> list[Frame]:
         """The frames since the last call."""

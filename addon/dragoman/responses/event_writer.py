@@ -172,8 +172,8 @@ class Writer:
         self.events.add(event, response=self._response)
         if self._dialect.done_marker:
             self.events.frames.append(DONE)
-        # A client that has received any of them may ask for the response.
-        self.events.hold_end(1 + self._dialect.done_marker + ("required_action" in self._response))
+        action = "required_action" in self._response
+        self.events.last = 1 + self._dialect.done_marker + action
         self.ended = True
 
     # Text

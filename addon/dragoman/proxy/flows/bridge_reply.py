@@ -41,7 +41,7 @@ from ..run_slices import ClientLeft, in_slices
 from ..stored.async_store import AsyncStore
 from .bridge_request import SENT_AGAIN
 from .client_api import BridgedTurn
-from .live_stream import LiveStream, ReplyContext
+from .live_stream import NEVER, Commands, LiveStream, ReplyContext
 
 logger = logging.getLogger(__name__)
 
@@ -229,14 +229,13 @@ class BridgeStream(LiveStream):
         keeps: bool,
         prior: int = 0,
     ) -> None:
-        """`keeps`: the reply is kept before the client receives its end, if that can wait.
+        """`keeps`: the reply is kept before the client receives its end.
         `prior`: how many items an earlier turn has left in the response."""
         super().__init__(context)
+        self._keeps = keeps
         self._prior = prior
         self.reply = reply
-        self._events = reply.writer.events
-        self._events.holds_end = self._waits and keeps
-        self._pipeline = BridgePipeline(
+        self._pipeline: BridgePipeline = BridgePipeline(
             reply,
             repair,
             labelled=context.labelled,
@@ -245,20 +244,18 @@ class BridgeStream(LiveStream):
         )
         context.record.read = self._pipeline.read
 
+    def opening(self) -> Commands:
+        self.started = True
+        return self._commands(self._recorded(self._written(self.reply.open)))
+
     def _feed(self, data: bytes) -> bytes:
         try:
             frames = self._pipeline.feed(data)
-            while self._pipeline.waits and not self._waits:
-                frames += self._pipeline.feed(b"")
         except Exception:
             frames = self._fault("Dragoman could not convert the upstream's reply.")
-        if self.reply.end.settled and (frames or self.ends_at is None):
-            self.ends_at = time.monotonic() + TURN_END
+        if self.reply.end.settled and (frames or self._ends_at == NEVER):
+            self._ends_at = time.monotonic() + TURN_END
         return self._leaving(frames)
-
-    @property
-    def waits(self) -> bool:
-        return self._pipeline.waits and not self._over
 
     def _close(self) -> bytes:
         frames: list[Frame] = []
@@ -269,28 +266,16 @@ class BridgeStream(LiveStream):
             frames = self._fault("Dragoman could not convert the upstream's reply.")
         return self._leaving(frames)
 
-    @property
-    def holds_end(self) -> bool:
-        return bool(self._events.end)
-
-    def release_end(self) -> bytes:
-        self._events.release_end()
-        return self._recorded(self._leaving(self._events.drain()))
-
-    def opening(self) -> bytes:
-        self.started = True
-        return self._written(self.reply.open)
-
-    def heartbeat(self) -> bytes:
+    def _keep_waiting(self) -> bytes:
         return self._written(self.reply.heartbeat)
 
-    def conclude(self) -> bytes:
+    def _conclude(self) -> bytes:
         if self.reply.writer.ended:
-            return self._recorded(b"")
+            return b""
         self._record.evidence.note("inferred", "end of a stream that its host held open")
         return self._written(self._pipeline.conclude)
 
-    def break_off(self, error: str) -> bytes:
+    def _break_off(self, error: str) -> bytes:
         return self._written(lambda: self._pipeline.give_up(error))
 
     def _written(self, write: Callable[[], list[Frame]]) -> bytes:
@@ -299,21 +284,22 @@ class BridgeStream(LiveStream):
             frames = write()
         except Exception:
             frames = self._fault("Dragoman could not write the reply.")
-        return self._recorded(self._leaving(frames))
+        return self._leaving(frames)
 
     def _leaving(self, frames: list[Frame]) -> bytes:
         if self.reply.writer.ended and not self._over:
             self._end()
+            if self._keeps:
+                at = len(frames) - self.reply.writer.events.last
+                self._held, frames = joined(frames[at:]), frames[:at]
         elif self._pipeline.broken:
-            self._over, self.broken = True, self._pipeline.broken
-        ends = self.ends_at is not None or bool(self._events.end)
-        self.needs_attention = ends or self.waits
+            self._over = True
         return frames[0].raw if len(frames) == 1 else joined(frames)
 
     def _end(self) -> None:
         self._over = True
         self._pipeline.read.ended(_without(self.reply.response, self._prior))
-        self.ends_at = time.monotonic() + UPSTREAM_END
+        self._ends_at = time.monotonic() + UPSTREAM_END
 
     def _fault(self, message: str) -> list[Frame]:
         """The end of the reply after a fault of ours."""

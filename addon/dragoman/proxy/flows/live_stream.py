@@ -1,21 +1,57 @@
-"""What mitmproxy calls for a streamed reply: the part that all such streams share.
+"""The stream of a reply: events come in, commands go out.
 
-A stream takes the pieces of the upstream's body and returns what is to be sent.  It may also
-send something when no piece comes (`http_stream` asks).  No exception may escape from here
+The events are the methods `opening`, `receive`, `wake` and `fail`.  Each returns commands, which
+our layer of mitmproxy's executes in their order (`http_stream`): a command is made only when the
+one before has been executed.  Without that layer mitmproxy calls the stream with each piece and at
+the end, and only the bytes among the commands are sent.  No exception may escape from here
 (mitmproxy would cut the stream), and both sides are recorded.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mitmproxy import http
 
+from ...bridge.reply.bridge_pipeline import BridgePipeline
+from ...reply.repair_pipeline import RepairPipeline
 from ..http_headers import EVENT_STREAM, encoding_of, is_encoded, media_type
 from ..observe.recorder import FlowRecorder
 from ..routes import is_replayed
+
+NEVER = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Other flows run first, if the work has taken long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """What has ended is kept before anything else is sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """The client's reply breaks off."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The client's reply ends, whether or not the upstream's has."""
+
+
+Command = bytes | Pause | Keep | Break | End
+"""Bytes are sent.  None are empty: mitmproxy would write that as the end of a chunked body."""
+Commands = list[bytes] | Iterator[Command]
+"""A list, as for nearly all pieces, is of bytes alone; and `wakes_at` is no earlier than before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +65,6 @@ class ReplyContext:
     """Seconds of silence after which the client is sent something; 0: never."""
     labelled: bool = True
     """Whether the reply says that it is an event stream."""
-    waits: bool = True
-    """Whether the client's reply can wait until it is kept."""
     breaks: bool = True
     """Whether the client's reply can break off."""
 
@@ -45,106 +79,95 @@ class ReplyContext:
         heartbeat: float,
         has_layer: bool,
     ) -> ReplyContext:
-        """`has_layer`: whether our stream layer is there, which makes it wait and break off."""
-        waits = has_layer and not is_replayed(flow)
+        """`has_layer`: whether our stream layer is there, which executes commands."""
         return cls(
             name,
             record,
             heartbeat,
             labelled=media_type(response) == EVENT_STREAM,
-            waits=waits,
             # How a body ends says nothing to a client of HTTP/1.0.
-            breaks=waits and flow.request.http_version != "HTTP/1.0",
+            breaks=has_layer and not is_replayed(flow) and flow.request.http_version != "HTTP/1.0",
         )
 
 
 class LiveStream(ABC):
-    """The stream callable of one reply.  What its methods return is sent at once."""
+    """The stream of one reply.  Methods of subclasses return the bytes that are sent at once."""
 
+    _pipeline: BridgePipeline | RepairPipeline
     started = False
     """Whether any of the reply, or its end, has come."""
-    needs_attention = False
-    """Whether a piece may leave more to do than to send what the call returned: `waits`, an end
-    that is held, `broken`, `ends_at`.  False for nearly all: it is asked after each."""
-    broken = ""
-    """Why the client's reply has to break off now; empty if it need not."""
-    ends_at: float | None = None
-    """When the reply ends if its upstream does not end it, by `time.monotonic`; None: never."""
 
     def __init__(self, context: ReplyContext) -> None:
         self._name = context.name
         self._record = context.record
-        self._heartbeat = context.heartbeat
-        self._waits = context.waits
+        self._heartbeat = context.heartbeat or NEVER
         self._over = False
         """Whether what still comes is ignored."""
+        self._held = b""
+        """What is sent next, when what has ended is kept."""
+        self._ends_at = NEVER
+        """When the reply ends if its upstream does not end it."""
         self._sent_at = time.monotonic()
 
+    # Events
+
     def __call__(self, data: bytes) -> list[bytes]:
-        """A piece of the upstream's body, ``b""`` at its end.  Returns no empty piece:
-        mitmproxy would write it as the end of a chunked body."""
+        """What mitmproxy sends for a piece, or the end, where our layer is not there."""
+        return [each for each in self.receive(data) if isinstance(each, bytes)]
+
+    def opening(self) -> Commands:
+        """The upstream's headers have come."""
         self.started = True
+        return []
+
+    def receive(self, data: bytes) -> Commands:
+        """A piece of the upstream's body; ``b""``: its end."""
+        self.started, ends = True, not data
         if self._over:
             data = sent = b""
         else:
             sent = self._feed(data) if data else self._close()
         self._record.reply.add(data, sent)
-        if not sent:
-            return []
-        self._sent_at = time.monotonic()
-        return [sent]
-
-    @abstractmethod
-    def _feed(self, data: bytes) -> bytes:
-        """A piece of the body."""
+        if sent:
+            self._sent_at = time.monotonic()
+        pipeline = self._pipeline
+        if ends or self._held or pipeline.waits or pipeline.broken or self._ends_at != NEVER:
+            return self._commands(sent, ends=ends)
+        return [sent] if sent else []
 
     @property
-    @abstractmethod
-    def waits(self) -> bool:
-        """Whether some of what has come waits for `go_on`: it is large, and other flows run first.
-        Nothing waits where our layer does not ask."""
+    def wakes_at(self) -> float:
+        """When `wake` is due, by `time.monotonic`, if nothing comes till then."""
+        return min(self._sent_at + self._heartbeat, self._ends_at)
 
-    def go_on(self) -> bytes:
-        """What more work on what `waits` has brought."""
-        return self._recorded(self._feed(b""))
+    def wake(self) -> Commands:
+        """Nothing has come for so long: the reply ends, or the client is kept waiting."""
+        if self._ends_at <= time.monotonic():
+            return self._commands(self._recorded(self._conclude()), ends=True)
+        return self._commands(self._recorded(self._keep_waiting()))
 
-    @abstractmethod
-    def _close(self) -> bytes:
-        """The end of the body."""
+    def fail(self, error: str) -> Commands:
+        """The upstream broke off."""
+        return self._commands(self._recorded(self._break_off(error)), ends=True)
 
-    def opening(self) -> bytes:
-        """Sent as soon as the upstream's headers have come."""
-        self.started = True
-        return self._recorded(b"")
-
-    @abstractmethod
-    def heartbeat(self) -> bytes:
-        """Sent after a silence, to keep the client waiting."""
-
-    @abstractmethod
-    def break_off(self, error: str) -> bytes:
-        """The upstream broke off: what is held; `broken` says whether the client's reply breaks off
-        then, too."""
-
-    def conclude(self) -> bytes:
-        """The rest of a reply that ends at `ends_at`."""
-        return b""
-
-    @property
-    @abstractmethod
-    def holds_end(self) -> bool:
-        """Whether there is an end of the reply that has to be kept before it is sent."""
-
-    @abstractmethod
-    def release_end(self) -> bytes:
-        """The end of the reply that was held, now that it is kept."""
-
-    @property
-    def heartbeat_in(self) -> float | None:
-        """Seconds until a heartbeat is due if nothing is sent till then; None: never."""
-        if not self._heartbeat:
-            return None
-        return self._sent_at + self._heartbeat - time.monotonic()
+    def _commands(self, sent: bytes, *, ends: bool = False) -> Iterator[Command]:
+        """`sent`, what follows from the step that has returned it, and the steps that wait."""
+        while True:
+            if sent:
+                yield sent
+            yield Pause()
+            if self._held:
+                yield Keep()
+                held, self._held = self._held, b""
+                yield self._recorded(held)
+            if self._pipeline.broken:
+                yield Break(self._pipeline.broken)
+            elif ends:
+                yield End()
+            elif self._pipeline.waits and not self._over:
+                sent = self._recorded(self._feed(b""))
+                continue
+            return
 
     def _recorded(self, sent: bytes) -> bytes:
         """What is sent while the upstream is silent."""
@@ -152,6 +175,28 @@ class LiveStream(ABC):
         if sent:
             self._record.reply.add_sent_in_silence(sent)
         return sent
+
+    # Steps
+
+    @abstractmethod
+    def _feed(self, data: bytes) -> bytes:
+        """A piece of the body; ``b""``: more of what waits."""
+
+    @abstractmethod
+    def _close(self) -> bytes:
+        """The end of the body."""
+
+    @abstractmethod
+    def _keep_waiting(self) -> bytes:
+        """A heartbeat."""
+
+    def _conclude(self) -> bytes:
+        """The rest of a reply that ends at `_ends_at`."""
+        return b""
+
+    @abstractmethod
+    def _break_off(self, error: str) -> bytes:
+        """What is held when the upstream breaks off."""
 
 
 class WatchedStream:

@@ -332,7 +332,7 @@ class RepairStream(LiveStream):
         the client's."""
         super().__init__(context)
         self._read = turn_reader(keeps=keeps)
-        self._pipeline = RepairPipeline(
+        self._pipeline: RepairPipeline = RepairPipeline(
             repair,
             context.record.evidence,
             labelled=context.labelled,
@@ -343,22 +343,15 @@ class RepairStream(LiveStream):
         )
         context.record.read = self._read
         self._repair = repair
-        self._held = b""
         self._keeps = keeps
         self._names = names
 
     def _feed(self, data: bytes) -> bytes:
         try:
             sent = self._pipeline.feed(data)
-            while self._pipeline.waits and not self._waits:
-                sent += self._pipeline.feed(b"")
         except Exception:
             sent = self._fall_back()
         return self._until_turn_end(sent)
-
-    @property
-    def waits(self) -> bool:
-        return self._pipeline.waits
 
     def _close(self) -> bytes:
         try:
@@ -371,24 +364,25 @@ class RepairStream(LiveStream):
             return self._until_turn_end(sent)
         return self._repaired(self._pipeline.document)
 
-    def heartbeat(self) -> bytes:
+    def _keep_waiting(self) -> bytes:
         """Sent between two events: clients ignore it."""
         try:
             sent = self._pipeline.heartbeat()
         except Exception:
             sent = self._fall_back()
-        return self._recorded(self._named(sent))
+        return self._named(sent)
 
-    def break_off(self, error: str) -> bytes:
+    def _break_off(self, error: str) -> bytes:
         if self._pipeline.ended:
-            return self._recorded(b"")
+            return b""
         message = broken_off(error)
         try:
-            sent = self._broken_off(message)
+            sent = self._ended(self._pipeline.break_off(message))
+            self._say(message)
         except Exception:
             logger.exception("%s: repair failed at the end of a broken stream", self._name)
             sent = self._ended(self._pipeline.fall_back(message))
-        return self._recorded(self._named(sent))
+        return self._named(sent)
 
     def _repaired(self, document: bytes) -> bytes:
         """A reply that is no event stream; as it came after a fault."""
@@ -399,31 +393,17 @@ class RepairStream(LiveStream):
         except Exception:
             logger.exception("%s: repair failed; the reply passes as it came", self._name)
             return document
-        if not (self._keeps and self._waits):
+        if not self._keeps:
             return sent
         self._held = sent
-        self.needs_attention = True
         return b""
-
-    @property
-    def holds_end(self) -> bool:
-        return bool(self._held)
-
-    def release_end(self) -> bytes:
-        held, self._held = self._held, b""
-        return self._recorded(held)
 
     def _until_turn_end(self, sent: bytes) -> bytes:
         """`sent` up to the end of a turn that has to be kept first; the rest is held."""
-        self.needs_attention = self.needs_attention or self._pipeline.waits
-        end = len(sent) - self._pipeline.kept_first
-        if self._held:
-            end = 0
-        if end == len(sent) or not self._waits:
-            return self._named(sent)
-        self._held += self._named(sent[end:])
-        self.needs_attention = True
-        return self._named(sent[:end])
+        if kept_first := self._pipeline.kept_first:
+            self._held = self._named(sent[-kept_first:])
+            sent = sent[:-kept_first]
+        return self._named(sent)
 
     def _named(self, sent: bytes) -> bytes:
         """`sent` with the client's names of tools."""
@@ -436,14 +416,9 @@ class RepairStream(LiveStream):
             self._names = None
             return sent
 
-    def _broken_off(self, error: str) -> bytes:
-        sent = self._ended(self._pipeline.break_off(error))
-        self._say(error)
-        return sent
-
     def _say(self, error: str) -> None:
         """The line of a flow says why its reply has broken off."""
-        if not self.broken:
+        if not self._pipeline.broken:
             logger.error("%s: %s", self._name, error)
 
     def _fall_back(self) -> bytes:
@@ -452,6 +427,5 @@ class RepairStream(LiveStream):
         return self._ended(self._pipeline.fall_back())
 
     def _ended(self, sent: bytes) -> bytes:
-        self._over, self.broken = self._pipeline.ended, self._pipeline.broken
-        self.needs_attention = self.needs_attention or bool(self.broken)
+        self._over = self._pipeline.ended
         return sent

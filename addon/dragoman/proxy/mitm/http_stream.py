@@ -19,7 +19,7 @@ cannot be imported, and all else works without them.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -46,7 +46,7 @@ from mitmproxy.proxy.layers.http._events import (
 
 from ...wire.reply_bounds import MAX_REPLY
 from ..flow_state import known_state
-from ..flows.live_stream import LiveStream
+from ..flows.live_stream import NEVER, Break, Command, End, Keep, LiveStream, Pause
 from ..options import OptionsOverlay
 from .interpreter import (
     DragomanKeepHook,
@@ -76,11 +76,13 @@ _FROM_UPSTREAM = (ResponseHeaders, ResponseData, ResponseTrailers, ResponseEndOf
 
 
 @dataclass
-class _Delivered(_events.HttpEvent):
-    """A piece of a reply was delivered, and more may be to do."""
+class _Commands(_events.HttpEvent):
+    """What is left to do for a piece of a reply.  It is an event of its own, because pieces pass by
+    the layers that wait for a hook."""
 
-    is_long: bool
-    """Whether the piece took long."""
+    commands: Iterable[Command]
+    began: float
+    """When the work on it began."""
 
 
 class Stream(HttpStream):
@@ -108,7 +110,7 @@ class Stream(HttpStream):
         """The one that counts; earlier ones cannot be cancelled."""
         self._wakes_at = 0.0
         self._upstream_ended = False
-        """Whether the upstream's part of this was ended here."""
+        """Whether the upstream's part of this is over, by itself or ended here."""
         self._upstream_switched = False
         """Whether the upstream says that it speaks another protocol from now on (101)."""
         self._stores_body = False
@@ -131,9 +133,8 @@ class Stream(HttpStream):
     def _other_event(self, event: events.Event) -> layer.CommandGenerator[None]:
         if isinstance(event, events.Wakeup):
             yield from self._wake(event)
-        elif isinstance(event, _Delivered):
-            if self.live is not None:
-                yield from self._after_piece(self.live, is_long=event.is_long)
+        elif isinstance(event, _Commands):
+            yield from self._execute(event.commands, event.began)
         elif self._upstream_ended and isinstance(event, _FROM_UPSTREAM):
             pass  # it had come before, while a hook was waited for
         elif not self._over:  # else it waited for a hook, as the last ones did
@@ -194,30 +195,21 @@ class Stream(HttpStream):
         if event.command is not self._timer or not (live or self._unanswered):
             return
         self._wakes_at = 0.0
-        if live is not None and (yield from self._end_live(live)):
-            return
         if self._patience_left <= 0:
             error = f"nothing came from the upstream for {self._patience:.0f} seconds"
             if (yield from self._send_error(error)):
                 yield from self._end_upstream(error)
-            return
-        if live is not None and (due := live.heartbeat_in) is not None and due <= 0:
-            yield from self._send(live.heartbeat())
-        yield from self._wait()
-
-    def _end_live(self, live: LiveStream) -> layer.CommandGenerator[bool]:
-        """End a reply that is complete; False if it continues."""
-        yield from self._send_waiting(live)
-        if live.ends_at is None or live.ends_at > time.monotonic():
-            return False
-        yield from self._send(live.conclude())
-        yield from self._end_upstream("The reply is complete.")
-        yield from self.send_response(already_streamed=True)
-        return True
+        elif live is not None and live.wakes_at <= time.monotonic():
+            yield from self._execute(live.wake())
+        else:
+            yield from self._wait()
 
     def _end_upstream(self, reason: str) -> layer.CommandGenerator[None]:
-        self._upstream_ended = True
-        yield SendHttp(RequestProtocolError(self.stream_id, reason, _CANCEL), self.context.server)
+        """No more of the upstream's is wanted."""
+        if not self._upstream_ended:
+            self._upstream_ended = True
+            error = RequestProtocolError(self.stream_id, reason, _CANCEL)
+            yield SendHttp(error, self.context.server)
 
     @property
     def _patience_left(self) -> float:
@@ -226,12 +218,9 @@ class Stream(HttpStream):
     def _wait(self) -> layer.CommandGenerator[None]:
         """Set a timer. mitmproxy takes its event for activity, so its own idle timeout never fires;
         it is enforced here, where the client can be sent an error."""
-        live, now, delay = self.live, time.monotonic(), LOOK_AGAIN
-        if live is not None and live.heartbeat_in is not None:
-            delay = live.heartbeat_in
+        now, wakes_at = time.monotonic(), self.live.wakes_at if self.live else NEVER
+        delay = LOOK_AGAIN if wakes_at == NEVER else wakes_at - now
         delay = min(delay, self._patience_left, self._patience / 2)
-        if live is not None and live.ends_at is not None:
-            delay = min(delay, live.ends_at - now)
         if self._timer is None or not now < self._wakes_at <= now + delay:
             self._forget(self._timer)
             self._timer = commands.RequestWakeup(max(0.0, delay))
@@ -258,9 +247,7 @@ class Stream(HttpStream):
             headers = self.flow.response.headers if self.flow.response else {}
             encoding = headers.get("transfer-encoding", "")
             self._chunked = self._http1 and "chunked" in encoding.lower()
-            yield from self._send(live.opening())
-            yield from self._send_waiting(live)
-            yield from self._wait()
+            yield from self._execute(live.opening())
 
     def deliver(self, piece: bytes) -> layer.CommandGenerator[None]:
         """A piece of a reply that runs: the path of nearly every event, as the parent's without its
@@ -268,48 +255,65 @@ class Stream(HttpStream):
         live = self.live
         assert live is not None
         began = time.monotonic()
-        for chunk in live(piece):
+        todo = live.receive(piece)
+        self._received_at = time.monotonic()
+        if not isinstance(todo, list):
+            yield ReceiveHttp(_Commands(self.stream_id, todo, began))
+            return
+        for chunk in todo:
             if self._stores_body:
                 self.response_body_buf += chunk
             if self._chunked:
                 yield commands.SendData(self.context.client, b"%x\r\n%s\r\n" % (len(chunk), chunk))
             else:
                 yield SendHttp(ResponseData(self.stream_id, chunk), self.context.client)
-        self._received_at = time.monotonic()
-        is_long = self._received_at - began > LONG
-        if is_long or live.needs_attention:
-            yield ReceiveHttp(_Delivered(self.stream_id, is_long))
+        if self._received_at - began > LONG:
+            yield ReceiveHttp(_Commands(self.stream_id, [Pause()], began))
 
-    def _after_piece(self, live: LiveStream, *, is_long: bool) -> layer.CommandGenerator[None]:
-        if is_long and not live.holds_end:
-            yield DragomanPauseHook(self.flow)
-        began = time.monotonic()
-        while live.waits:
-            yield from self._send(live.go_on())
-            if time.monotonic() - began > LONG:
-                yield DragomanPauseHook(self.flow)
-                began = time.monotonic()
-        yield from self._send_waiting(live)
-        if live.broken:
-            yield from self._end_upstream(live.broken)
-            yield from self._break(live.broken)
-            self._find_live()
-        elif live.ends_at is not None:
+    def state_stream_response_body(self, event: events.Event) -> layer.CommandGenerator[None]:
+        """As its parent does, but the end of the upstream's is that of the client's only where the
+        stream says so."""
+        if isinstance(event, ResponseEndOfMessage) and self.live is not None:
+            self._upstream_ended = True
+            yield from self._execute(self.live.receive(b""))
+        else:
+            yield from super().state_stream_response_body(event)
+
+    def _execute(
+        self, todo: Iterable[Command], began: float | None = None
+    ) -> layer.CommandGenerator[None]:
+        """`began`: when the work on the first of them did, if not now."""
+        began = began or time.monotonic()
+        for command in todo:
+            match command:
+                case bytes():
+                    if self._stores_body:
+                        self.response_body_buf += command
+                    yield SendHttp(ResponseData(self.stream_id, command), self.context.client)
+                case Pause():
+                    if time.monotonic() - began > LONG:
+                        yield DragomanPauseHook(self.flow)
+                        began = time.monotonic()
+                case Keep():
+                    yield DragomanKeepHook(self.flow)
+                case Break(why):
+                    # As if the upstream's connection had broken: HTTP/1 has no last chunk then,
+                    # HTTP/2 a reset.
+                    yield from self._end_upstream(why)
+                    error = ResponseProtocolError(self.stream_id, why, _BROKEN)
+                    yield from super().handle_protocol_error(error)
+                case End():
+                    yield from self._end_upstream("The reply is complete.")
+                    if self._stores_body and self.flow.response:
+                        self.flow.response.data.content = bytes(self.response_body_buf)
+                        self.response_body_buf.clear()
+                    yield from self.send_response(already_streamed=True)
+        self._find_live()
+        if self.live is not None:
             yield from self._wait()
 
-    def _send_waiting(self, live: LiveStream) -> layer.CommandGenerator[None]:
-        """Send the end once it has been kept."""
-        while live.holds_end:
-            yield DragomanKeepHook(self.flow)
-            yield from self._send(live.release_end())
-
     def send_response(self, already_streamed: bool = False) -> layer.CommandGenerator[None]:
-        """As its parent does, after the end of the reply, unless that is to break off."""
-        if already_streamed and (live := self.live) is not None:
-            yield from self._send_waiting(live)
-            if live.broken:
-                yield from self._break(live.broken)
-                return
+        """As its parent does, unless the request is to be sent once more."""
         is_received = self.server_state == self.state_consume_response_body
         if is_received and self._interpreter.may_ask_again(self.flow):
             yield DragomanRefusedHook(self.flow)
@@ -332,16 +336,6 @@ class Stream(HttpStream):
         yield SendHttp(RequestData(stream_id, request.raw_content or b""), server)
         yield SendHttp(RequestEndOfMessage(stream_id), server)
 
-    def _break(self, reason: str) -> layer.CommandGenerator[None]:
-        """End the client's reply as if the upstream's connection had broken: HTTP/1 has no last
-        chunk then, HTTP/2 a reset."""
-        error = ResponseProtocolError(self.stream_id, reason, _BROKEN)
-        yield from super().handle_protocol_error(error)
-
-    def _send(self, data: bytes) -> layer.CommandGenerator[None]:
-        if data:
-            yield SendHttp(ResponseData(self.stream_id, data), self.context.client)
-
     # An upstream that fails
 
     def handle_protocol_error(
@@ -354,6 +348,7 @@ class Stream(HttpStream):
         else:
             if self.client_state == self.server_state == self.state_done:
                 return  # a second fault of a connection, while the first was being sent
+            self._upstream_ended = True
             # mitmproxy's words for a reset by either side.
             event.message = event.message.replace("reset by client", "reset by server")
             if (yield from self._send_error(event.message)):
@@ -367,8 +362,7 @@ class Stream(HttpStream):
             return False
         self.flow.error = flow.Error(error)
         if live is not None:
-            yield from self._send(live.break_off(error))
-            yield from self.send_response(already_streamed=True)
+            yield from self._execute(live.fail(error))
         else:
             self.flow.response = self._interpreter.answer_for(self.flow, error)
             yield from self.send_response()
