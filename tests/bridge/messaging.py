@@ -38,7 +38,7 @@ class Run:
     read: Read = field(init=False)
 
     def __post_init__(self) -> None:
-        self.read = read(self.body, broken=self.broken or bool(self.reply.end.error))
+        self.read = read(self.body, broken=self.broken or bool(self.reply.turn_end.error))
 
     @property
     def events(self) -> list[dict[str, Any]]:

@@ -10,7 +10,6 @@ from weakref import WeakKeyDictionary
 
 from dragoman.bridge.reply.bridge_pipeline import BridgePipeline
 from dragoman.bridge.reply.converter import ReplyConverter
-from dragoman.bridge.reply.turn_writer import TurnWriter
 from dragoman.bridge.responses_reply import responses_reply
 from dragoman.chat.reader import ChatReader
 from dragoman.chat.repair import ChatRepair
@@ -142,8 +141,8 @@ _READERS: WeakKeyDictionary[ReplyConverter, ChatReader] = WeakKeyDictionary()
 
 def feed(reply: ReplyConverter, frame: Frame) -> list[Frame]:
     """One frame of the upstream's; returns its events."""
-    reader = _READERS.setdefault(reply, ChatReader(reply.names))
-    Unrepaired(reader, TurnWriter(reply, reader), None).feed(frame)
+    reader = reply.reader = _READERS.setdefault(reply, ChatReader(reply.names))
+    Unrepaired(reader, reply, None).feed(frame)
     return reply.drain()
 
 

@@ -118,7 +118,7 @@ def joined_up(stream: bytes, of: Api) -> bytes:
     writer = writer_for(of, TurnContext({}, "m", False, tools), Evidence(), NOW)
     reply = ReplyConverter(writer, tools.keys(), Evidence(), mixes=of == "chat")
     at_once(BridgePipeline(reply, None, reader=READERS[of]()).convert(stream))
-    return b"" if reply.end.error else dumps(reply.response)
+    return b"" if reply.turn_end.error else dumps(reply.response)
 
 
 def test_a_custom_call_is_one_of_a_function() -> None:

@@ -297,7 +297,7 @@ def test_a_break_anywhere_leaves_no_half_call_and_no_end(
     data = data[: place % (len(data) + 1)]
     got = run_bytes([data])
     finished = b'"finish_reason": "' in data and not got.broken
-    assert finished == (got.read.stop_reason is not None or got.reply.end.error is not None)
+    assert finished == (got.read.stop_reason is not None or got.reply.turn_end.error is not None)
     for event, after in pairwise(got.events):
         if after["type"] == "content_block_stop" and event["delta"]["type"] == "input_json_delta":
             block = got.read.blocks[event["index"]]

@@ -95,8 +95,8 @@ def test_whatever_comes_without_end_ends_the_turn(
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert reply.writer.ended
-    assert reply.end.error is not None
-    assert reply.end.error.code == "server_error"
+    assert reply.turn_end.error is not None
+    assert reply.turn_end.error.code == "server_error"
     # The terminal, which repeats what was told, is in it; Python 3.11 takes twice as much.
     assert peak < 20 * BOUND
 
@@ -135,4 +135,4 @@ def test_what_carries_nothing_ends_the_turn(
     for frame in splitter.feed(nothing * (BOUND // len(nothing) + 9)):
         feed(reply, frame)
     assert reply.writer.ended
-    assert reply.end.error is not None
+    assert reply.turn_end.error is not None

@@ -55,15 +55,15 @@ WAYS: dict[str, tuple[Api, str]] = {
 }
 """The API of the host, and that of the client if it is another."""
 ALLOWED = {
-    "text of a clean reply": (15, 25, 22, 31, 34),
-    "more text": (15, 32, 32, 28, 31),
+    "text of a clean reply": (15, 25, 22, 30, 33),
+    "more text": (15, 32, 32, 27, 30),
     "a marker that begins a section": (55, 66, 64, 56, 56),
     "a marker that begins a call": (60, 71, 69, 61, 61),
     "a header that starts a call": (67, 108, 106, 68, 68),
-    "more arguments": (18, 28, 27, 19, 19),
-    "the end of the first call": (224, 366, 299, 284, 283),
-    "the end of a call": (208, 264, 212, 274, 255),
-    "more of a call that is held": (17, 27, 26, 18, 18),
+    "more arguments": (18, 28, 27, 18, 18),
+    "the end of the first call": (224, 366, 299, 283, 282),
+    "the end of a call": (208, 264, 212, 273, 254),
+    "more of a call that is held": (17, 27, 26, 17, 17),
 }
 """Those of each way; with the facts that `reply.facts` notes."""
 FILES = (16, 17, 17, 17, 17)

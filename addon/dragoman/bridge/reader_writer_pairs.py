@@ -30,7 +30,6 @@ from ..wire.errors import unlisted
 from ..wire.json_codec import Json
 from ..wire.sse import Document, is_event_stream, split
 from .reply.converter import ReplyConverter
-from .reply.turn_writer import TurnWriter
 from .responses_tools import ResponsesTools
 
 Api = Literal["chat", "responses", "messages"]
@@ -111,9 +110,11 @@ def bridge_stage(
     Without `repair` the `reader` reads the reply; without both it is Chat Completions."""
     if repair is None:
         reader = reader or ChatReader(reply.names)
-        return Unrepaired(reader, TurnWriter(reply, reader), facts)
+        reply.reader = reader
+        return Unrepaired(reader, reply, facts)
     repair.facts = facts
-    repair.write_by(TurnWriter(reply, repair.reader), reply.budget)
+    reply.reader = repair.reader
+    repair.write_by(reply, reply.budget)
     return repair
 
 

@@ -92,7 +92,7 @@ class BridgePipeline:
             return at_once(self._convert_document(document))
         self._take(self._form.close())
         self._work_all(self._splitter.close())
-        return self.conclude() if self.reply.end.settled else self._break_off(EARLY)
+        return self.conclude() if self.reply.turn_end.settled else self._break_off(EARLY)
 
     def conclude(self) -> list[Frame]:
         """The turn is over; the end of the body is not waited for."""
@@ -242,8 +242,8 @@ def answer(
         return failed(errors, EARLY)
     if stream:
         return Answer(200, joined(frames), stream=True)
-    if reply.end.error is not None:
-        return _failed(errors, reply.end.error)
+    if reply.turn_end.error is not None:
+        return _failed(errors, reply.turn_end.error)
     return Answer(200, (yield from dumps_in_steps(reply.response)))
 
 

@@ -2,16 +2,31 @@
 
 `words -> one turn -> in order -> writer of the client's API`.
 What a frame says is written at once, but for what has to wait for an open call.  When the turn is
-over is decided in `end_of_turn.py`.
+over is decided in `end_of_turn.py`.  A frame whose words are not all as they were read has no log
+probabilities: they spell out the tokens, those of a call included.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from dataclasses import replace
 
 from ...notes import Evidence
 from ...reply.parts_in_order import PartsInOrder
-from ...reply.words import Delta, Done, Failed, Finish, Other, Part, Said
+from ...reply.words import (
+    Arguments,
+    CallBegin,
+    Delta,
+    Done,
+    Failed,
+    Finish,
+    Other,
+    Part,
+    Reader,
+    Said,
+    Slot,
+    Text,
+)
 from ...wire.errors import ErrorObject, failure, known_error
 from ...wire.json_codec import Json
 from ...wire.reply_bounds import MAX_EMPTY, MAX_REPLY, Budget
@@ -23,8 +38,13 @@ from .reply_writer import ReplyWriter, say
 
 
 class ReplyConverter:
-    """One turn's reply.  `drain` gives the events of what was taken; `open`, `heartbeat`, `close`
-    and `fail` return theirs."""
+    """One turn's reply: the `Writer` of what leaves repair, in place of that of the upstream's API.
+    `drain` gives the events of what was written; `open`, `heartbeat`, `close` and `fail` return
+    theirs."""
+
+    reader: Reader
+    """That of the upstream's frames."""
+    held: Sequence[Said] = ()
 
     def __init__(
         self,
@@ -48,7 +68,7 @@ class ReplyConverter:
         self._turn = OneTurn(
             choices, evidence, self.budget, thinks=thinks, calls=calls, mixes=mixes
         )
-        self.end = EndOfTurn(writer, choices, self._turn, self._order, evidence)
+        self.turn_end = EndOfTurn(writer, choices, self._turn, self._order, evidence)
         self._empty = 0
         """Bytes since the last text or call."""
 
@@ -67,39 +87,47 @@ class ReplyConverter:
         self.writer.heartbeat()
         return self.drain()
 
-    def more(self, frame: Frame, part: Part, text: str, counted: Json | None) -> None:
-        """All that a frame of the upstream's says, and its value if that has a usage; `drain` gives
-        its events."""
+    # The interface of `reply.words.Writer`, whose methods return nothing: events are in a queue
+
+    def passed(self, frame: Frame, part: Part, text: str) -> list[Frame]:
         writer, order, turn = self.writer, self._order, self._turn
         if (writer.started and not writer.ended) or self._may_write():
             before = self.budget.size
-            self.end.has_choices = True
-            if counted is not None:
-                self.end.latest = counted
+            self.turn_end.has_choices = True
+            if self.reader.counted is not None:
+                self.turn_end.latest = self.reader.counted
             for delta in turn.more(part, text):
                 for each in order.take(delta):
                     writer.say(each)
             self._bound(frame, before)
+        return []
 
-    def take(self, said: Said, words: Sequence[Delta]) -> None:
-        """Any other frame, of which these words leave."""
-        frame = said.frame
-        if self._may_write():
-            before = self.budget.size
-            if frame.whole:
-                self._take(said, words)
-            else:
-                self._evidence.note("skipped", "part of an event too large to read")
-            self._bound(frame, before, said)
+    def replaced(self, frame: Frame, part: Part) -> list[Frame]:  # noqa: ARG002
+        if self.reader.counted is not None:
+            self.turn_end.latest = self.reader.counted
+        return []
 
-    def count(self, counted: Json | None) -> None:
-        """The value of a frame with a usage."""
-        if counted is not None:
-            self.end.latest = counted
+    def write(self, said: Said) -> list[Frame]:
+        if not self._may_write():
+            return []
+        same = said.same
+        words = [word for slot in said.slots for word in _left(slot, same=same)]
+        before = self.budget.size
+        if said.frame.whole:
+            self._take(said, words)
+        else:
+            self._evidence.note("skipped", "part of an event too large to read")
+        self._bound(said.frame, before, said)
+        for word in words:
+            if isinstance(word, Finish | Done) and (repeated := self.reader.take_repeated()):
+                self._evidence.note("skipped", "head of a call like the one before", repeated)
+        return []
 
-    def skipped_heads(self, count: int) -> None:
-        """So many heads of calls were repeated, and began none."""
-        self._evidence.note("skipped", "head of a call like the one before", count)
+    def end(self, last: Said) -> list[Frame]:
+        return self.write(last) if last.slots else []
+
+    def changes(self, said: Said, sent: list[Frame]) -> bool:  # noqa: ARG002
+        return True
 
     def _bound(self, frame: Frame, before: int, said: Said | None = None) -> None:
         """Fail a turn that is too large, or empty for too long, after a frame, which may be `said`
@@ -110,9 +138,9 @@ class ReplyConverter:
         if self.writer.ended:
             return
         if self._empty > MAX_EMPTY and frame.whole:
-            self.end.fail(failure("server_error", "The upstream sends nothing."))
+            self.turn_end.fail(failure("server_error", "The upstream sends nothing."))
         elif size > MAX_REPLY:
-            self.end.fail(failure("server_error", "The reply is longer than can be kept."))
+            self.turn_end.fail(failure("server_error", "The reply is longer than can be kept."))
 
     def drain(self) -> list[Frame]:
         """What is to be sent, once."""
@@ -126,14 +154,14 @@ class ReplyConverter:
         """The upstream has ended, or broken off; a turn that was not whole stays open."""
         self.end_body()
         if self._may_write():
-            self.end.closed()
+            self.turn_end.closed()
         return self.drain()
 
     def fail(self, code: str, message: str) -> list[Frame]:
         """The bridge is at fault, or the client cannot be sent a break; a turn that was whole stays
         so."""
         if self._may_write():
-            self.end.fail(failure(code, message))
+            self.turn_end.fail(failure(code, message))
         return self.drain()
 
     # The upstream's frames
@@ -152,13 +180,13 @@ class ReplyConverter:
             self._skip(frame)
             return
         if isinstance(first, Failed) and first.raw is value:
-            self.end.fail(known_error(first.error or ErrorObject()))
+            self.turn_end.fail(known_error(first.error or ErrorObject()))
             return
         if value is not None and not isinstance(value, dict):
             self._evidence.note("skipped", "event that is no chunk")
         elif value is not None and (counted := counts(value)) is not None:
-            self.end.count(counted)
-        self.end.has_choices = self.end.has_choices or said.raw is not None
+            self.turn_end.count(counted)
+        self.turn_end.has_choices = self.turn_end.has_choices or said.raw is not None
         for delta in deltas:
             if self.writer.ended:
                 return
@@ -166,23 +194,43 @@ class ReplyConverter:
 
     def _take_delta(self, delta: Delta) -> None:
         if isinstance(delta, Failed):
-            self.end.fail(known_error(delta.error or ErrorObject()))
+            self.turn_end.fail(known_error(delta.error or ErrorObject()))
         elif isinstance(delta, Done):
-            self.end.done()
+            self.turn_end.done()
         elif isinstance(delta, Finish):
-            self.end.finished(delta)
+            self.turn_end.finished(delta)
         else:
             say(self.writer, self._order, self._turn.take(delta))
 
     def _skip(self, frame: Frame) -> None:
         """A frame that has no value, or the end after those of another API."""
         if frame.is_done:
-            self.end.done()
+            self.turn_end.done()
             return
         if frame.fault == NOT_JSON:
             self._evidence.note("skipped", "event that is not JSON")
         elif frame.fault:
             message = f"The upstream's answer is too large: {frame.fault}."
-            self.end.fail(failure("server_error", message))
+            self.turn_end.fail(failure("server_error", message))
         elif frame.data is not None:
             self._evidence.note("skipped", "event that is no chunk")
+
+
+def _left(slot: Slot, *, same: bool) -> Sequence[Delta]:
+    """What leaves in the place of a word; `same`: all words of its frame are."""
+    delta = slot.delta
+    if slot.same:
+        if same or not (isinstance(delta, Text) and delta.logprobs):
+            return slot.out
+        return [replace(delta, logprobs=())]
+    if isinstance(delta, Text) and delta.repeats:
+        return [word for word in slot.out if getattr(word, "part", None) is not delta.part]
+    if isinstance(delta, CallBegin) and delta.id:
+        # Of a call that has begun, arguments leave: its id may have come only now.
+        return [
+            CallBegin(word.part, delta.id, "", word.text)
+            if isinstance(word, Arguments) and word.part is delta.part
+            else word
+            for word in slot.out
+        ]
+    return slot.out

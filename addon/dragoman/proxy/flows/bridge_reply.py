@@ -253,7 +253,7 @@ class BridgeStream(LiveStream):
             frames = self._pipeline.feed(data)
         except Exception:
             frames = self._fault("Dragoman could not convert the upstream's reply.")
-        if self.reply.end.settled and (frames or self._ends_at == NEVER):
+        if self.reply.turn_end.settled and (frames or self._ends_at == NEVER):
             self._ends_at = time.monotonic() + TURN_END
         return self._leaving(frames)
 

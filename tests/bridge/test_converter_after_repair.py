@@ -1,4 +1,4 @@
-"""What leaves of a repaired reply for a client of another API."""
+"""What `ReplyConverter` makes of a repaired reply, for a client of another API."""
 
 from __future__ import annotations
 
