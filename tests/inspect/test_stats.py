@@ -31,12 +31,15 @@ from dragoman.repair.call_namer import CallNamer
 from dragoman.repair.call_rule import CallRule
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Whole
-from dragoman.repair.formats.formats_by_family import ALL
+from dragoman.repair.formats.formats_by_family import ALL, NAMES
 from dragoman.repair.formats.kimi_k2 import KIMI_K2
 from dragoman.repair.formats.kimi_k2_names import header_of
 from dragoman.reply.calls import Calls
 from dragoman.wire.reply_bounds import Budget
+from tests.repair.formats.test_all_formats import CALLS
+from tests.repair.formats.turns import REQUEST
 from tests.repair.streams import chunk, sse
+from tests.repair.test_call_finder import MODELS
 
 TEXT, EMPTY = Outcome("answered", "text"), Outcome("empty", "no answer, no call")
 SAID = ReplyFacts(parsed=True)
@@ -252,3 +255,30 @@ def test_forms_are_read_from_the_evidence_of_repair() -> None:
         ("kimi_k2", "name:index, tool not declared"): 1,
     }
     assert stats.snapshot().by("notes", "what") == {"dropped": 3}
+
+
+LS = '{"command": "ls"}'
+LEAKS = CALLS | {
+    "json": f'{{"name": "bash", "arguments": {LS}}}',
+    "unknown": f"<use><name>bash</name><input>{LS}</input></use>",
+}
+
+
+def test_each_format_of_the_registry_is_named_and_a_shape_that_is_unknown_shown() -> None:
+    stats = Stats()
+    for name in NAMES:
+        text, model, evidence = (
+            LEAKS[name].replace("¦", ""),
+            MODELS.get(name, "my-model"),
+            Evidence(),
+        )
+        said = [chunk({"content": text}, model=model), chunk({}, "stop", model=model)]
+        convert_recorded(sse(said), REQUEST | {"model": model}, "chat", evidence, 0)
+        count(stats, evidence=evidence)
+    assert stats.snapshot().by("leaked_calls", "format") == dict.fromkeys(NAMES, 1)
+    told = table(stats)
+    assert told["call read from: unknown, shape unknown"] == "1"
+    shown = "<use><name>NAME</name><input>{KEY: VALUE}</input></use>"
+    assert told[f"shape unknown: {shown}"] == "1"
+    assert "bash" not in " ".join(told)
+    assert "note: shape unknown" not in told

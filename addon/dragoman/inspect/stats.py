@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..notes import CURED, REPAIRED, Evidence, TurnFacts, printable
+from ..repair.events import Drop
 from .exchange import Exchange
 from .outcome import Ending, Job, Outcome
 
@@ -142,6 +143,12 @@ ROWS = {
         _MODEL,
         _with_tools(lambda flow: flow.outcome.ending == "empty"),
         "no answer, no call",
+    ),
+    "unknown_shapes": Row(
+        "Calls in a shape that no format has, by the shape, without names and values.",
+        ("shape",),
+        lambda flow: _shapes(flow.exchange.evidence),
+        each=("shape unknown", "shape"),
     ),
     "notes": Row(
         "What else was done, by what it was.",
@@ -280,13 +287,19 @@ class Stats:
             return Snapshot(counts, {model: dict(times) for model, times in self._times.items()})
 
 
+def _shapes(evidence: Evidence) -> Counts:
+    """The shapes of calls in no known format."""
+    notes = evidence.notes.items()
+    return {(shape,): number for (what, shape), number in notes if what == Drop.SHAPE.value}
+
+
 def _other_notes(evidence: Evidence) -> Counter[str]:
     """How often something was done, other than to make a call."""
     notes: Counter[str] = Counter()
     for (what, _), number in evidence.cures.items():
         notes[f"{CURED} {what.rstrip(':')}"] += number
     for (what, _), number in evidence.notes.items():
-        if what != REPAIRED:
+        if what not in (REPAIRED, Drop.SHAPE.value):
             notes[what.rstrip(":")] += number
     return notes
 

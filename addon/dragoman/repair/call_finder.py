@@ -38,15 +38,19 @@ _MAX_BLANKS = 8
 """Blanks between a marker that is named and one with it that begins no call."""
 _AROUND = r"[\w:.▁｜|-]{0,64}"
 _OF_CALLS = "call|tool|func|invo|param|arg_|antml|DSML|GCML"
+_SQUARE = "(?:CALLS?|REQUEST)"
 _ENDS = "im_end|eot_id|eom_id|endoftext|end_of_text|end|return"
 """Tokens that end a turn, between bars."""
 _REST = re.compile(
     rf"\s*+(?:</(?P<name>s|{_AROUND}?(?:{_OF_CALLS}){_AROUND}+)>"
+    rf"|\[(?:/TOOL_{_SQUARE}|END_TOOL_{_SQUARE}|TOOL_{_SQUARE}_END)\]"
     rf"|<eos>|<｜end▁of▁sentence｜>|<\|(?:{_ENDS})\|>)"
 )
 """What belongs to a call that it follows directly: a closing tag that some format may have, be it
 misspelt, or a token that ends a turn."""
-_REST_SO_FAR = re.compile(rf"\s*+<(?:/{_AROUND}|[｜|]{_AROUND}|e(?:os?)?)?+\Z")
+_REST_SO_FAR = re.compile(
+    rf"\s*+(?:<(?:/{_AROUND}|[｜|]{_AROUND}|e(?:os?)?)?+|\[(?:/|[A-Z_]{{1,32}})?+)\Z"
+)
 
 
 class CallFinder:

@@ -12,7 +12,6 @@ import pytest
 
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
-from dragoman.repair.events import Call
 from dragoman.repair.formats.formats_by_family import AUTO, FormatChoice
 from dragoman.repair.formats.unknown_shape import MarkupReader
 from dragoman.repair.repair_options import RepairOptions
@@ -422,11 +421,3 @@ def corpus() -> list[str]:
         for key in properties or ["key"]:
             texts.append(shape.format(tool=name, key=key, value="ls"))
     return texts
-
-
-def test_nothing_in_texts_of_all_kinds_is_a_call() -> None:
-    texts = corpus()
-    assert len(texts) >= 500
-    for text in texts:
-        calls = [e for e in events_of([text], ACTIVE, REQUEST) if isinstance(e, Call)]
-        assert not [each for each in calls if each.format == "unknown"], text

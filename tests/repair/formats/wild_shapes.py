@@ -7,7 +7,12 @@ are those of `test_rare_formats`.
 
 from __future__ import annotations
 
-from tests.repair.formats.test_rare_formats import BASH, BOTH, LS, OBJECT, WEATHER
+from tests.repair.formats.test_deepseek import CB as CALL_BEGIN
+from tests.repair.formats.test_deepseek import CE as CALL_END
+from tests.repair.formats.test_deepseek import CSB as CALLS_BEGIN
+from tests.repair.formats.test_deepseek import CSE as CALLS_END
+from tests.repair.formats.test_deepseek import SEP
+from tests.repair.formats.test_rare_formats import ATEM, BASH, BOTH, LS, OBJECT, WEATHER
 
 TEXT = "="
 """It stays as it is."""
@@ -165,6 +170,40 @@ WILD: dict[str, tuple[str, str]] = {
         "</seed:tool_call>",
         BASH,
     ),
+    # What was seen after that
+    "composer": (
+        f"I look.{CALLS_BEGIN}{CALL_BEGIN}\nbash\n{SEP}command\nls\n{SEP}timeout\n5\n{CALL_END}"
+        f"{CALLS_END}",
+        f"I look.{BOTH}",
+    ),
+    "composer, several": (
+        f"{CALLS_BEGIN}{CALL_BEGIN}bash{SEP}command\nls{CALL_END}\n{CALL_BEGIN}finish{SEP}{CALL_END}"
+        f"{CALLS_END}",
+        BASH + "[finish {}]",
+    ),
+    "composer, an argument that is not declared": (
+        f"{CALL_BEGIN}bash{SEP}command\nls\n{SEP}shell\nsh\n{CALL_END}",
+        TEXT,
+    ),
+    "composer, an argument twice": (
+        f"{CALL_BEGIN}bash{SEP}command\nls\n{SEP}command\nrm\n{CALL_END}",
+        TEXT,
+    ),
+    "composer, no end": (f"{CALL_BEGIN}bash{SEP}command\nls\n", TEXT),
+    "mistral's, another token": (f"So.\n[TOOL_CALL]bash[ARGS]{LS}", f"So.\n{BASH}"),
+    "gemma, call before JSON": (f"<|tool_call>call:{OBJECT}<tool_call|>", BASH),
+    "hermes, a bar in its tag": (f"<tool_call|>{OBJECT}</tool_call>", BASH),
+    "lm studio, another end": (f"[TOOL_REQUEST]{OBJECT}[TOOL_REQUEST_END]", BASH),
+    "lm studio, the name in brackets": (f"[bash]\n{LS}\n[END_TOOL_REQUEST]", BASH),
+    "dsml, the name in a parameter's tag": (
+        f'<{D} parameter name="bash">\n <{D} parameter name="command" string="true">ls'
+        f"</{D} parameter>\n</{D} invoke>",
+        BASH,
+    ),
+    "dsml, a parameter alone": (f'<{D}parameter name="bash">ls</{D}parameter>', TEXT),
+    "muse, no role": (f" to=bash<|message|>{ATEM}", BASH),
+    "JSON, the second without arguments": (f'{OBJECT}\n{{"name": "finish"}}', BASH + "[finish {}]"),
+    "JSON, the second lacks some": (f'{OBJECT}\n{{"name": "bash"}}', TEXT),
     "calling tool": (f"[Calling tool: bash({LS})]", BASH),
     "glm, JSON": (f"<tool_call>{OBJECT}</tool_call>", BASH),
 }

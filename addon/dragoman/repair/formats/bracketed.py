@@ -85,7 +85,7 @@ _CALL = optional(("call",))
 GEMMA = _bracketed(
     "gemma",
     ("<|tool_call>", "<|tool_call|>"),
-    (_CALL, r"\s{0,9}", ":"),
+    (_CALL, r"\s{0,9}", ":", Run(r"(?=\s{0,9}+[^\s{])", r"\s{0,9}+")),
     (_ANY, _CALL, _ANY, ":", _ANY, _NAME, _ANY, _BRACKET),
     *(
         ")",

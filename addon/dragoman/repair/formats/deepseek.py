@@ -4,8 +4,10 @@
 
     V3, R1   calls_begin call_begin function sep NAME ```json {…} ``` call_end … calls_end
     V3.1     calls_begin call_begin NAME sep {…} call_end … calls_end
+    Composer calls_begin call_begin NAME sep KEY line-end VALUE line-end sep … call_end … calls_end
 
-A token is ``<｜tool▁calls▁begin｜>``; detokenizers also write its words with ``_`` or blanks
+Composer is Cursor's model, which writes each argument as a line with its key and then its value.  A
+token is ``<｜tool▁calls▁begin｜>``; detokenizers also write its words with ``_`` or blanks
 between them, or ASCII bars.  The model leaves out ``calls_begin``, ``call_begin``, and what closes
 a call.
 """
@@ -14,11 +16,24 @@ from __future__ import annotations
 
 import re
 
-from ..events import Header
-from .held_arguments import CallEnds
+from ..declared_tools import DeclaredTools
+from ..events import Header, Whole
+from ..schema import properties, required
+from .held_arguments import CallEnds, HeldArguments
+from .json_alone import fits
 from .json_arguments import JsonArguments
-from .marker_set import HEADER_LIMIT, HeaderPattern, Missing, ahead, marker_set, named, optional
+from .marker_set import (
+    HEADER_LIMIT,
+    HeaderPattern,
+    Missing,
+    ahead,
+    marker_set,
+    named,
+    optional,
+    spelled,
+)
 from .protocol import WORD, LeakFormat, LeakParser
+from .value_types import json_string, property_of, type_of
 
 _WORDS = ("tool calls begin", "tool calls end", "tool call begin", "tool call end", "tool sep")
 _NAMES = {
@@ -37,22 +52,32 @@ _CLOSERS = frozenset(token for token, name in _NAMES.items() if name.endswith("_
 _ENDS = CallEnds(_MARKERS, _CLOSERS)
 _FENCED_ENDS = CallEnds(marker_set(("```", *_NAMES)), _CLOSERS | {"```"})
 _SEP, _CALL_BEGIN = _tokens("sep"), _tokens("call_begin")
+_SEPARATOR = re.compile(spelled(_SEP))
 _CALL_END, _SECTION_END = _tokens("call_end"), _tokens("calls_end")
-_HEADER = HeaderPattern.of(
-    (
-        r"\s*+",
-        optional(_CALL_BEGIN, r"\s*+"),
-        rf"(?P<first>{WORD}+)",
-        r"\s*+",
-        _SEP,
-        r"\s*+",
-        rf"(?P<second>{WORD}+)?+",
-        r"\s*+",
-        optional(named("fence", ("```",)), r"\w*+", r"\s*+"),
-        named("follows", ("{", *_CALL_END, *_SECTION_END)),
-    )
+_JSON_HEADER = (
+    r"\s*+",
+    optional(_CALL_BEGIN, r"\s*+"),
+    rf"(?P<first>{WORD}+)",
+    r"\s*+",
+    _SEP,
+    r"\s*+",
+    rf"(?P<second>{WORD}+)?+",
+    r"\s*+",
+    optional(named("fence", ("```",)), r"\w*+", r"\s*+"),
+    named("follows", ("{", *_CALL_END, *_SECTION_END)),
 )
 """The name is the second word, if there is one: the first is the type of the tool then."""
+_LINES_HEADER = (
+    r"\s*+",
+    optional(_CALL_BEGIN, r"\s*+"),
+    rf"(?!function\b)(?P<name>{WORD}+)",
+    r"\s*+",
+    named("lines", _SEP),
+    r"(?P<key>[\w.-]{1,64}+)",
+    r"[ \t]*+",
+    r"\n",
+)
+_HEADER = HeaderPattern.of(_JSON_HEADER, _LINES_HEADER)
 _NEXT = HeaderPattern.of(
     (r"\s*+", named("fence", ("```",))),
     (r"\s*+", named("end", _CALL_END)),
@@ -63,6 +88,45 @@ _NEXT = HeaderPattern.of(
 """What follows arguments, but for other text."""
 
 
+class LineArguments(HeldArguments):
+    """Arguments in lines, from the token before the first one's key to the next other token: a call
+    if the tool declares each, and accepts all."""
+
+    def __init__(self, name: str, tools: DeclaredTools) -> None:
+        super().__init__(name, _ENDS)
+        self._tools = tools
+
+    def take_more(self, text: str) -> bool:
+        if self.unread or "<" in text:
+            return False
+        self._text.add(text)
+        return True
+
+    def _follow(self) -> None:
+        markers, begin = self._ends.markers, self._at
+        while not self._closed and (found := markers.find(self._buffer, self._at)) is not None:
+            self._closed = _NAMES[found[0]] != "sep"
+            self._at = found.start() if self._closed else found.end()
+        if not self._closed:
+            self._at = len(self._buffer) - markers.unfinished(self._buffer, self._at)
+        self._text.add(self._buffer[begin : self._at])
+
+    def _read(self, text: str) -> Whole | None:
+        schema = self._tools.schema_of(self._name)
+        lines = [part.partition("\n") for part in _SEPARATOR.split(text)[1:]]
+        values = {
+            (key := written.strip()): type_of(property_of(schema, key), schema).json_of(
+                value.removesuffix("\n")
+            )
+            for written, _, value in lines
+        }
+        known = len(values) == len(lines) and values.keys() <= properties(schema).keys()
+        if not known or set(required(schema)) - values.keys():
+            return None
+        json = ",".join(f"{json_string(key)}:{value}" for key, value in values.items())
+        return Whole([f"{{{json}}}"]) if fits(self._tools, self._name, f"{{{json}}}") else None
+
+
 class DeepSeekParser(LeakParser):
     """Reads calls after the token of their section, or of the first."""
 
@@ -71,6 +135,11 @@ class DeepSeekParser(LeakParser):
     """Whether the arguments are in a fence that has not ended."""
 
     def _begin(self, found: re.Match[str]) -> bool:
+        if tool := found["name"]:
+            if found["key"] not in properties(self._tools.schema_of(tool)):
+                return self._refuse()
+            arguments = LineArguments(tool, self._tools)
+            return self._start_call(Header(tool), arguments, found.start("lines"))
         name, at = found["second"] or found["first"], found.start("follows")
         self._fenced = found["fence"] is not None
         if found["follows"] == "{":

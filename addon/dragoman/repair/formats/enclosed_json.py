@@ -82,12 +82,12 @@ def _named(
 
 
 _MEMBER = (BLANKS, '[{"]')
-HERMES = _enclosed("hermes", OPEN, CLOSE)
+HERMES = _enclosed("hermes", (OPEN, "<tool_call|>"), CLOSE)
 NEMOTRON = _enclosed("nemotron", "<TOOLCALL>", "</TOOLCALL>", *_MEMBER)
 LLAMA = _enclosed("llama", "<|python_tag|>", "<|eom_id|>", *_MEMBER, marked=False)
 GRANITE = _enclosed("granite", "<|tool_call|>", "<|/tool_call|>", *_MEMBER, marked=False)
 DOUBAO = _enclosed("doubao", "<|FunctionCallBegin|>", "<|FunctionCallEnd|>", *_MEMBER)
-GEMMA_JSON = _enclosed("gemma", "<|tool_call>", "<tool_call|>", *_MEMBER)
+GEMMA_JSON = _enclosed("gemma", ("<|tool_call>", "<|tool_call>call:"), "<tool_call|>", *_MEMBER)
 LFM2_JSON = _enclosed("lfm2", "<|tool_call_start|>", "<|tool_call_end|>", *_MEMBER)
 SEED = _enclosed("doubao", "<seed:tool_call>", "</seed:tool_call>", *_MEMBER)
 TOOLS = _enclosed("tools", "<tools>", "</tools>", *_MEMBER)

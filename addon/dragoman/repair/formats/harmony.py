@@ -228,7 +228,7 @@ class _Harmony(LeakFormat):
 
     def is_undecided(self, match: MarkerMatch, text: str) -> bool:
         near = text[match.start : match.start + 2 * HEADER_LIMIT]
-        return match.name == "<|start|>" and _OTHER_HEADER.match(near) is not None
+        return match.name in ("<|start|>", "<|message|>") and _OTHER_HEADER.match(near) is not None
 
     def named_end(self, match: MarkerMatch, text: str, *, ended: bool) -> int | None:
         if match.name not in _BEGIN:

@@ -156,9 +156,10 @@ class HeldCalls(LeakParser):
                 self._events.append(Dropped(Drop.SECTION))
         elif tag.kind in (TagKind.OTHER, TagKind.OTHER_END) and self._calls:
             self._read = type(self)._read_end
-        elif tag.kind is TagKind.SECTION and self._calls:
-            self._is_over = True
-        elif tag.kind is TagKind.SECTION or (self._calls and ends_call):
+        elif tag.kind is TagKind.SECTION:
+            self._is_over = self._calls > 0
+            self._at = self._at if self._calls else tag.end
+        elif self._calls and ends_call:
             self._at = tag.end
             self._events.append(Dropped(Drop.STRAY, tag.kind.value))
         else:

@@ -10,14 +10,15 @@ their values may be CDATA.
 
 DSML (V3.2 to V4.1) has its name between bars in every tag, GigaChat 3.5 the word GCML; hosts change
 bars, blanks and the section's name, or lose the ``>`` of its opener.  ``string`` gives the type of
-an undeclared value.  Hosts that take DSML's tokens out leave plain tags; those of a section count
-only around calls then.
+an undeclared value.  V4.1 sometimes writes a call's tag as that of a parameter.  Hosts that take
+DSML's tokens out leave plain tags; those of a section count only around calls then.
 
 The tags of Claude may have ``antml:`` before their names.  Where they leak, often a line stands
 before them that is one word, ``call``, ``count`` or ``court``: it belongs to the call.
 
 Muse writes ``atem:`` before all names, and a header like Harmony's before a call, a thought
-(``to=self``) or an answer (``to=user``); Step writes ``steptml:``, Grok ``<xai:function_call``.
+(``to=self``) or an answer (``to=user``), of which hosts take out the role before a call.  Step
+writes ``steptml:``, Grok ``<xai:function_call``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from dataclasses import replace
 from ..declared_tools import DeclaredTools
 from .bracketed import PYTHON_SO_FAR
 from .held_calls import TaggedFormat
-from .marker_set import Part, Run, Words, so_far, spelled
+from .marker_set import Part, Run, Words, ahead, so_far, spelled
 from .protocol import WORD, MarkerMatch
 from .tags import Spelling, TagKind, TagPattern, TagTable, attributes
 
@@ -81,19 +82,36 @@ _CALLS = ("tool_calls", "tool_call", "function_calls", "toolcalls", "toolcall", 
 _BARRED = tuple(before + bar for bar in "｜‖" for before in ("<", "</", "< ", "</ "))
 
 
-def _barred(name: str, word: str) -> TaggedFormat:
-    """The format whose tags have this word between bars."""
-    head = (" ?", *_BARS, (word,), " ?", *_BARS)
-    tags = invocations((*_CALLS, "tool_ccalls"), head)
-    return TaggedFormat(
-        name,
-        (f"<|{word[0]}", "<||", "<| ", "</|", "< |", "</ |", *_BARRED),
-        replace(tags, strays=True, closer=f"</｜{word}｜parameter>", mark=word),
-    )
+class _Barred(TaggedFormat):
+    """The format whose tags have a word between bars; a tag of a parameter that another follows,
+    and nothing else, has the name of the tool."""
+
+    def __init__(self, name: str, word: str) -> None:
+        head = (" ?", *_BARS, (word,), " ?", *_BARS)
+        tags = invocations((*_CALLS, "tool_ccalls"), head)
+        parameter = (("<",), *head, ("parameter",))
+        another = (r"\s{0,64}+", *parameter, r"\s")
+        named = (*parameter, _ATTRIBUTES, r"\s*+", (">",), ahead(*another))
+        in_text = tags.in_text.spellings if tags.in_text else ()
+        super().__init__(
+            name,
+            (f"<|{word[0]}", "<||", "<| ", "</|", "< |", "</ |", *_BARRED),
+            replace(
+                tags,
+                in_text=TagPattern(Spelling(named, TagKind.CALL, typed_by="string"), *in_text),
+                strays=True,
+                closer=f"</｜{word}｜parameter>",
+                mark=word,
+            ),
+        )
+        self._another_so_far = re.compile(so_far(*another))
+
+    def is_undecided(self, match: MarkerMatch, text: str) -> bool:
+        return match.within_call and self._another_so_far.fullmatch(text, match.end) is not None
 
 
-DSML = _barred("dsml", "DSML")
-GIGACHAT_TAGS = _barred("gigachat", "GCML")
+DSML = _Barred("dsml", "DSML")
+GIGACHAT_TAGS = _Barred("gigachat", "GCML")
 MINIMAX_M2 = TaggedFormat(
     "minimax_m2",
     ("<minimax:", "</minimax:", "<invoke", "<function_calls", "<tool_calls", "<calls"),
@@ -125,13 +143,30 @@ _TO = ("<|start|>assistant to=",)
 _HEADERS = (
     Spelling((_TO, Run("(self|user)", so_far(("self", "user"))), ("<|message|>",))),
     Spelling((_TO, Run(f"{WORD}?", f"(?:{WORD})?"), ("<|message|>",), _BEFORE_ATEM), _SECTION),
+    Spelling((("<|message|>",), _BEFORE_ATEM), _SECTION),
     Spelling((("<|eom|>",),), _SECTION, closes=True),
 )
-HEADER_SO_FAR = "|".join(so_far(*each.parts, empty=False, whole=False) for each in _HEADERS[:2])
+HEADER_SO_FAR = "|".join(so_far(*each.parts, empty=False, whole=False) for each in _HEADERS[:3])
 """The start of Muse's header, of which more must come."""
-ATEM = TaggedFormat(
+_NO_ROLE = (r"\s{0,8}+", ("to=",), f"{WORD}+")
+_RECIPIENT, _RECIPIENT_SO_FAR = map(re.compile, (spelled(*_NO_ROLE), so_far(*_NO_ROLE)))
+
+
+class _Muse(TaggedFormat):
+    """A format before whose call a recipient may begin a text."""
+
+    look_back = 136
+
+    def may_be_header(self, text: str, tools: DeclaredTools) -> bool:  # noqa: ARG002
+        return bool(text.strip()) and _RECIPIENT_SO_FAR.fullmatch(text) is not None
+
+    def header_before(self, match: MarkerMatch, text: str, tools: DeclaredTools) -> str:  # noqa: ARG002
+        return text.lstrip() if match.opens_call and _RECIPIENT.fullmatch(text) else ""
+
+
+ATEM = _Muse(
     "atem",
-    ("<atem:", "</atem:", "<|start|>assistant to=", "<|eom|>"),
+    ("<atem:", "</atem:", "<|start|>assistant to=", "<|message|>", "<|eom|>"),
     replace(
         _ATEM,
         in_text=TagPattern(*_HEADERS, *_ATEM.in_value.spellings),

@@ -47,6 +47,8 @@ class JsonAloneParser(JsonCallsParser):
 
     def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
         super().__init__(match, header, start, tools)
+        self._given = False
+        """Whether an object before had arguments: then another without is a call without."""
         if match.start == match.end:
             self.ends, self.closer = _ENDS_WITH_TAG, _TAG
 
@@ -61,10 +63,12 @@ class JsonAloneParser(JsonCallsParser):
 
     def _arguments_of(self, found: list[Member], name: str) -> list[str] | None:
         given = any(each.key in _GIVEN and isinstance(each.value, dict | str) for each in found)
+        given = given or (self._given and not any(each.key in _GIVEN for each in found))
         known = all(each.key in _KNOWN for each in found)
         if not (given and known and (tool := self._meant(name))):
             return None
         pieces = super()._arguments_of(found, tool)
+        self._given = True
         return pieces if pieces is not None and fits(self._tools, tool, "".join(pieces)) else None
 
 

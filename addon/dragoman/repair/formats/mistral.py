@@ -1,6 +1,7 @@
 """Mistral's format: ``[TOOL_CALLS][{"name": NAME, "arguments": {…}}, …]``, and from v11 on
 ``[TOOL_CALLS]NAME[ARGS]{…}`` for each call, where ``[CALL_ID]ID`` may precede ``[ARGS]``,
-which some hosts leave out.  Only the next call, or text, ends one; hosts write a
+which some hosts leave out; models that know more formats write ``[TOOL_CALL]`` for its first token.
+Only the next call, or text, ends one; hosts write a
 ``[/TOOL_CALLS]`` as well.  Where the first token is lost, ``NAME[ARGS]{…}`` is a call if it begins
 a line and names a declared tool.
 """
@@ -22,14 +23,19 @@ from .marker_set import (
     marker_set,
     optional,
     so_far,
+    spelled,
 )
 from .protocol import WORD, LeakFormat, MarkerMatch
 
 _BEGIN, _END, _ARGS = "[TOOL_CALLS]", "[/TOOL_CALLS]", "[ARGS]"
+_ONE = ("[TOOL_CALL]",)
+_NAMED = (BLANKS, f"{WORD}+", BLANKS, (_ARGS,))
 _MARKERS = marker_set((_BEGIN, _END))
 _IN_TEXT = MarkerPattern(
-    rf"{_MARKERS.expression}|{re.escape(_ARGS)}(?={BLANKS}\{{)",
-    rf"{_MARKERS.begun_expression}|{so_far((_ARGS,), BLANKS, '(?!)', empty=False)}",
+    rf"{_MARKERS.expression}|{re.escape(_ARGS)}(?={BLANKS}\{{)"
+    rf"|{spelled(_ONE)}(?={spelled(*_NAMED)})",
+    rf"{_MARKERS.begun_expression}|{so_far((_ARGS,), BLANKS, '(?!)', empty=False)}"
+    rf"|{so_far(_ONE, *_NAMED, empty=False, whole=False)}",
     first="[",
 )
 _AT_LINE = re.compile(rf"(?:\A|(?<=\n))[ \t]{{0,8}}(?P<name>{WORD})[ \t]{{0,8}}\Z")
@@ -88,4 +94,10 @@ class _Mistral(LeakFormat):
         return match.name == _ARGS
 
 
-MISTRAL = _Mistral("mistral", (_BEGIN, _END, _ARGS), _IN_TEXT, MistralParser, openers=(_BEGIN,))
+MISTRAL = _Mistral(
+    "mistral",
+    (_BEGIN, _END, _ARGS, *_ONE),
+    _IN_TEXT,
+    MistralParser,
+    openers=(_BEGIN, *_ONE),
+)

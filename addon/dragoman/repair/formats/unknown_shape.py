@@ -43,6 +43,8 @@ _LEAF = re.compile(r"[\w@./-]++(?::[\w@./-]++)*+")
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|#\w{1,6});")
 _INNER = re.compile(r"\s*+<(?:value|val|v|string|text)>")
 """A value between tags of its own has two readings."""
+_ENDS_ANY = "TOOL_REQUEST"
+"""What LM Studio's models close, whatever they opened: ``[NAME]{…}[END_TOOL_REQUEST]``."""
 _NOTE = re.compile(r"[\w.:-]{0,64}")
 _MAX_TOKENS = 400
 """Tags, names and values of one call."""
@@ -189,8 +191,9 @@ class MarkupReader:
         if self._is_loose(tag):
             return
         last = self._open.pop() if self._open else None
-        matches = last is not None and last.opens == tag.opens and tag.words[0] in last.words
-        if tag.attributes or not matches:
+        if last is None or last.opens != tag.opens or tag.attributes:
+            raise NoCallError
+        if tag.words[0] not in (*last.words, _ENDS_ANY):
             raise NoCallError
 
     def _is_loose(self, tag: Tag) -> bool:
