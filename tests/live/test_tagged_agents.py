@@ -1,7 +1,7 @@
 """Calls between tags that leak to agents: to Codex, bridged onto chat, and to opencode, on chat.
 
 A run has four turns: a call in small pieces, one in one piece, one that is damaged and mended, and
-a damaged one that is text, and so the answer.
+a damaged one that is text, and so the answer.  Another run has a call in each of some rare shapes.
 """
 
 from __future__ import annotations
@@ -31,6 +31,26 @@ MENDED = {
     "dsml": ('string="true"', 'string="false"'),
 }
 """By format, what is replaced in a call whose meaning stays certain."""
+RARE = {
+    "muse": (
+        '<atem:function_calls>\n<atem:invoke name="{tool}">\n'
+        '<atem:parameter name="{command}">{said}'
+        "</atem:parameter>\n</atem:invoke>\n</atem:function_calls>"
+    ),
+    "composer": (
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>\n{tool}\n<｜tool▁sep｜>{command}\n{said}\n"
+        "<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+    ),
+    "minicpm": '<function name="{tool}"><param name="{command}">{said}</param></function>',
+    "longcat": (
+        '<longcat_tool_call>{{"name": "{tool}", "arguments": {{"{command}": "{said}"}}}}'
+        "</longcat_tool_call>"
+    ),
+    "no format": (
+        "<use>\n<name>{tool}</name>\n<input>\n<{command}>{said}</{command}>\n</input>\n</use>"
+    ),
+}
+"""Calls in rare formats, and in a shape that no format has."""
 CLOSED = "(</(arg_value|parameter|｜DSML｜parameter)>)"
 
 
@@ -59,6 +79,45 @@ def turns(leak: str, tool: str) -> Callable[[Request], Reply]:
         return Reply(sse([each | {"model": MODELS[leak]} for each in chunks]))
 
     return reply
+
+
+def rare_turns(tool: str) -> Callable[[Request], Reply]:
+    """What the host replies: a call in each rare shape, and then the answer."""
+    said = [
+        f"I look.\n\n{shape}".format(
+            tool=tool, command=TOOLS[tool][0], said=f"echo {name} | tee -a ran"
+        )
+        for name, shape in RARE.items()
+    ]
+
+    def reply(request: Request) -> Reply:
+        text = [*said, "So it is."][
+            sum(each["role"] == "tool" for each in request.json["messages"])
+        ]
+        pieces = [text[at : at + 3] for at in range(0, len(text), 3)]
+        chunks = [*(chunk({"content": piece}) for piece in pieces), chunk({}, "stop")]
+        return Reply(sse([each | {"model": "my-model"} for each in chunks]))
+
+    return reply
+
+
+def test_codex_runs_calls_in_rare_shapes(codex: Codex) -> None:
+    codex.upstream.replies["tags_rare"] = rare_turns("exec_command")
+    items = codex.turn("tags_rare", like=None, model="my-model")
+    assert (codex.work / "ran").read_text().splitlines() == list(RARE)
+    told = [item["text"].strip() for item in items if "text" in item]
+    assert told == [*["I look."] * len(RARE), "So it is."]
+    codex.proxy.wait_for_log("unknown, shape unknown")
+
+
+@pytest.mark.parametrize("opencode", ["chat"], indirect=True)
+def test_opencode_runs_calls_in_rare_shapes(opencode: Opencode) -> None:
+    opencode.upstream.replies["tags_rare"] = rare_turns("bash")
+    events = finish(opencode.start("tags_rare", model="my-model"), 60)
+    assert (opencode.folder / "ran").read_text().splitlines() == list(RARE)
+    told = [text.strip() for text in texts(events)]
+    assert told == [*["I look."] * len(RARE), "So it is."]
+    opencode.proxy.wait_for_log("unknown, shape unknown")
 
 
 @pytest.mark.parametrize("leak", MODELS)

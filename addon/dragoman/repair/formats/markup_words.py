@@ -1,5 +1,12 @@
 """Words in the tags and members of markup which say that it is no call: names are compared word by
-word, so that ``ToolResult`` and ``tool_results`` say it, too."""
+word, so that ``ToolResult`` and ``tool_results`` say it, too.
+
+Markup with one reading is not enough: a rule, a snippet and a result name a tool and its arguments
+just as a call does, and without these words 29 of the 100 texts of tests/repair/formats/
+test_unknown_shape.py would run.  Words that say it *is* a call would be safer, and read no shape
+that nobody has foreseen.  So there are kinds: pages, results, advice, files; and what has the name
+or value of something else.
+"""
 
 from __future__ import annotations
 
