@@ -61,8 +61,8 @@ ALLOWED = {
     "a marker that begins a call": (60, 71, 69, 61, 61),
     "a header that starts a call": (67, 108, 106, 68, 68),
     "more arguments": (18, 28, 27, 18, 18),
-    "the end of the first call": (224, 366, 299, 283, 282),
-    "the end of a call": (208, 264, 212, 273, 254),
+    "the end of the first call": (225, 367, 300, 284, 283),
+    "the end of a call": (209, 265, 213, 274, 255),
     "more of a call that is held": (17, 27, 26, 17, 17),
 }
 """Those of each way; with the facts that `reply.facts` notes."""

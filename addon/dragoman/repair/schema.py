@@ -13,7 +13,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
-from ..wire.json_codec import Json
+from ..wire.json_codec import Json, array
 from ..wire.json_schema import PARTS, is_among, parts_of, strings
 
 MAX_DEPTH = 64
@@ -91,10 +91,10 @@ def accepts(schema: object, value: object, steps: Steps, depth: int = 0) -> bool
         return all(accepts(items, item, steps, depth + 1) for item in value)
     if not isinstance(value, dict):
         return True
-    needs = required(schema)
-    steps.take(len(needs) // 8)
-    if not value.keys() >= set(needs):
-        return False
+    steps.take(len(array(schema.get("required"))) // 8)
+    for name in required(schema):
+        if name not in value:
+            return False
     declared, others = properties(schema), schema.get("additionalProperties", True)
     for name, member in value.items():
         if not accepts(declared.get(name, others), member, steps, depth + 1):

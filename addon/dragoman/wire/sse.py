@@ -289,8 +289,8 @@ class FrameSplitter:
                 return self._wait()
             data = bytes(self.held)
             del self.held[before:]  # `data` is the caller's until its frames are known
-        elif data.endswith(b"\n\n") and data.find(b"\n\n") == len(data) - 2 and CR not in data:
-            return [Frame(data)]  # as nearly all pieces of a body are
+        elif data.find(b"\n\n") == len(data) - 2 > 0 and data.count(LF) <= 3 and CR not in data:
+            return [Frame(data)]  # of one line or two, as nearly all pieces of a body are
         frames, rest = frames_in(data)
         self.held.clear()
         if frames and self._oversize:
