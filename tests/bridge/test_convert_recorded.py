@@ -3,39 +3,25 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dragoman.bridge.convert_recorded import convert_recorded, writer_for
-from dragoman.bridge.reader_writer_pairs import APIS, READERS, Api, api_of
-from dragoman.bridge.reply.bridge_pipeline import BridgePipeline
-from dragoman.bridge.reply.converter import ReplyConverter
+from dragoman.bridge.convert_recorded import convert_recorded
+from dragoman.bridge.reader_writer_pairs import APIS, Api, api_of
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.inspect.parse.values import ParsedCall, ParsedReply, Prose
 from dragoman.notes import Evidence
-from dragoman.reply.stage import at_once
-from dragoman.reply.turn_context import Tool, TurnContext
 from dragoman.wire.finish_reasons import FINISHES
-from dragoman.wire.json_codec import dumps
 from dragoman.wire.sse import is_event_stream
 from fixtures.server import FOLDER
 from tests.repair.streams import chunk, sse
 
 from . import messages_streams
+from .recorded import BODIES, joined_up, request_of
 
 NOW = 1_700_000_000
-BODIES = sorted(
-    (*FOLDER.glob("*/*.sse"), *FOLDER.glob("*/upstream.json"), *FOLDER.glob("*/turn?.json"))
-)
 SHAPES = {"chat": "chat", "responses": "Responses", "messages": "Messages"}
-
-
-def request_of(path: Path) -> Any:
-    """What is known of it."""
-    file = path.parent / "request.json"
-    return json.loads(file.read_bytes()) if file.exists() else {}
 
 
 def converted(body: bytes, request: Any, to: Api | None) -> ParsedReply:
@@ -108,17 +94,6 @@ def test_all_nine_pairs_say_the_same(whole: bool) -> None:
                 if failed or wanted["usage"] is None:
                     got["usage"] = wanted["usage"]
                 assert got == wanted, (path, of, to)
-
-
-def joined_up(stream: bytes, of: Api) -> bytes:
-    """A reply that was not streamed, of what a stream says; nothing of one that failed."""
-    if not is_event_stream(stream):
-        return stream
-    tools = {call.name: Tool("function", call.name) for call in calls(parse_reply(stream))}
-    writer = writer_for(of, TurnContext({}, "m", False, tools), Evidence(), NOW)
-    reply = ReplyConverter(writer, tools.keys(), Evidence(), mixes=of == "chat")
-    at_once(BridgePipeline(reply, None, reader=READERS[of]()).convert(stream))
-    return b"" if reply.turn_end.error else dumps(reply.response)
 
 
 def test_a_custom_call_is_one_of_a_function() -> None:

@@ -9,20 +9,27 @@ from typing import Any
 
 import pytest
 
-from dragoman.bridge.reader_writer_pairs import read_reply, turn_reader
+from dragoman.bridge.reader_writer_pairs import (
+    api_of,
+    read_reply,
+    repair_in_steps,
+    tools_of,
+    turn_reader,
+)
 from dragoman.chat.repair import ChatRepair
 from dragoman.inspect.parse.reply import parse_reply
 from dragoman.inspect.parse.values import ParsedCall as Call
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.repair_options import RepairOptions
-from dragoman.reply.facts import MAX_FRAMES, TAIL
+from dragoman.reply.facts import MAX_FRAMES, TAIL, ReplyReader
 from dragoman.reply.repair_pipeline import RepairPipeline
-from dragoman.reply.stage import RepairStage
+from dragoman.reply.stage import RepairStage, at_once
 from dragoman.wire.sse import Frame
 from dragoman.wire.usage import Counts
 from fixtures.server import FOLDER
 from tests.bridge import messages_streams
+from tests.bridge.recorded import BODIES, joined_up, request_of
 from tests.repair.streams import chunk, sse
 
 FIXTURES = sorted(
@@ -80,6 +87,29 @@ def test_an_error_is_forgotten_only_when_a_finish_reason_follows() -> None:
 
 CUT_NAME = "call_name_cut"
 """A name that the upstream cuts is read with those of the tools, as they are known."""
+
+
+@pytest.mark.parametrize("path", BODIES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_what_came_whole_has_the_facts_of_its_bytes(path: Path) -> None:
+    request, body = request_of(path), path.read_bytes()
+    api = api_of(request, body)
+    if not (body := joined_up(body, api)):
+        pytest.skip("it failed")
+    read = turn_reader(keeps=True)
+    tools = tools_of(request, api)
+    sent = at_once(repair_in_steps(body, tools, RepairOptions(), Evidence(), 1, read=read))
+    upstream, client = read_reply(body, keeps=True), read_reply(sent, keeps=True)
+    assert read.upstream.facts == upstream.facts
+    # A response that is repaired has a status; the word that leaves has a finish reason.
+    differ = {"first_token": None} | ({"finishes": ()} if api == "responses" else {})
+    assert replace(read.client.facts, **differ) == replace(client.facts, **differ)
+    assert read.client.calls == client.calls
+    assert turns(read.client) == turns(client)
+
+
+def turns(read: ReplyReader) -> Any:
+    kept = read.turns(last=True)
+    return [(turn.reasoning, [call.name for call in turn.call_deltas]) for turn in kept]
 
 
 def test_a_first_chunk_with_text_names_the_model() -> None:

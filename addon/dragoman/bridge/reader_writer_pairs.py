@@ -127,12 +127,21 @@ def repair_whole(
 
 
 def repair_in_steps(
-    body: bytes, tools: Tools, options: RepairOptions, evidence: Evidence, now: int
+    body: bytes,
+    tools: Tools,
+    options: RepairOptions,
+    evidence: Evidence,
+    now: int,
+    *,
+    read: TurnReader | None = None,
 ) -> Steps[bytes]:
-    """As `repair_whole`; other flows may run where it yields."""
+    """As `repair_whole`; other flows may run where it yields.  `read` notes the facts."""
     repair = stage_for(tools, options, evidence, now)
     if is_event_stream(body):
-        return RepairPipeline(repair, evidence).whole(body)
+        return RepairPipeline(repair, evidence, read=read).whole(body)
+    if read is not None:
+        read.whole(len(body))
+    repair.facts = read
     return repair.document(body)
 
 

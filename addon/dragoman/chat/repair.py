@@ -40,11 +40,15 @@ class ChatRepair(QueuedRepair):
         frame.note_bound(self._evidence)
         value = self.reader.value
         if not isinstance(value, dict) or not isinstance(value.get("choices"), list):
-            return body
+            return self._passes(frame, body)
         yield
-        said = Said(Frame(b""), value)
-        said.slots = [Slot(said, word) for word in self.reader.read(frame)]
+        said, words = Said(Frame(b""), value), self.reader.read(frame)
+        if self.facts is not None:
+            self.facts.came(said, self.reader, words)
+        said.slots = [Slot(said, word) for word in words]
         yield from self._read_in_steps(said)
         repaired = self._own_writer.document(said)
+        if self.facts is not None:
+            self.facts.left(said, self.reader, [])
         yield
         return body if repaired is None else (yield from dumps_in_steps(repaired))

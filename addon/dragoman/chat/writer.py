@@ -314,6 +314,7 @@ class ChatWriter:
     def document(self, said: Said) -> Json | None:
         """The whole reply with all that it calls in its messages; None if nothing has changed."""
         chunk, choices = said.raw, [*said.raw["choices"]]
+        said.slots.sort(key=_is_native, reverse=True)  # a message has the host's own calls first
         for at, value in enumerate(choices):
             if not isinstance(value, dict):
                 continue
@@ -351,6 +352,7 @@ class ChatWriter:
                 texts[fields] = texts.get(fields, "") + delta.text
             elif isinstance(delta, CallBegin) and delta.part.leaked:
                 calls.append(_without_index(choice.calls.leaked(delta)))
+                delta.id = string(calls[-1].get("id"))
             elif isinstance(delta, Arguments) and delta.part.leaked:
                 function = calls[-1]["function"]
                 function = {**function, "arguments": function["arguments"] + delta.text}

@@ -58,6 +58,7 @@ class MessagesRepair(QueuedRepair):
         document.note_bound(self._evidence)
         if not isinstance(message, dict) or not api.is_message(message):
             reworded = with_overflow_reworded(message)
+            self._passes(document, body)
             if reworded is message:
                 return body
             self._evidence.note(*OVERFLOW_REWORDED)

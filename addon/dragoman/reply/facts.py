@@ -66,7 +66,7 @@ class ReplyReader:
         """None until its API is known."""
         self._budget = Budget()
         self._choices = defaultdict[int, ChoiceTurn](partial(ChoiceTurn, budget=self._budget))
-        self._parsed = self._streamed = self._done = False
+        self._parsed = self._whole = self._done = False
         self._answered = self._model = ""
         self.known: set[Kind] = set()
         """The kinds of texts of which more says nothing new."""
@@ -87,11 +87,13 @@ class ReplyReader:
         self.learned = True
         """Whether the latest frame may have said anything."""
 
-    # A stream
+    def whole(self, size: int) -> None:
+        """The reply is no stream: its frames have come at once, in so many bytes."""
+        self._whole, self._size = True, size
 
     def measure(self, frame: Frame) -> None:
         """A frame has come; it is read next."""
-        if not self.begun:
+        if not (self.begun or self._whole):
             self._size = self._before + len(frame.raw.rstrip(b"\r\n"))
             self._before += len(frame.raw)
 
@@ -101,7 +103,7 @@ class ReplyReader:
 
     def frame(self, frame: Frame) -> bool:
         """An event that no stage has read; returns as `words`."""
-        self._streamed = self.learned = True
+        self.learned = True
         reader = self.begin(frame) if self.reader is None else self.reader
         if reader is None:
             return False
@@ -113,7 +115,7 @@ class ReplyReader:
 
     def more(self, reader: Reader, part: Part, text: str) -> None:
         """More of a text or of arguments, which is not empty."""
-        self.reader, self._streamed, self._parsed, self.learned = reader, True, True, True
+        self.reader, self._parsed, self.learned = reader, True, True
         if reader.counted is not None:
             self._counted = reader.counted
         self._more(part, text)
@@ -127,7 +129,7 @@ class ReplyReader:
         kept.  Until something has come of its `reader`'s API, a frame may be of another."""
         if said.raw is None and self.reader is not reader:
             return self.frame(said.frame)
-        self.reader, self._streamed = reader, True
+        self.reader = reader
         return self._read(said.value, words, known=said.raw is not None)
 
     def read(self, reader: Reader, words: Sequence[Delta]) -> bool:
@@ -235,23 +237,10 @@ class ReplyReader:
             turn.taken = True
         return [turn for turn in ended if turn.call_deltas and turn.reasoning]
 
-    # A whole reply
-
-    def document(self, body: bytes) -> None:
-        """A body that is no event stream."""
-        if len(body) <= MAX_REPLY:
-            self._document(Document(body), len(body))
-
-    def reply(self, value: Json) -> None:
-        """The value of a whole reply."""
-        self._document(Document(value=value), 0)
-
-    def _document(self, document: Document, size: int) -> None:
-        self._size = size
-        if (reader := self.begin(document)) is not None:
-            reader.more(document)
-            self.read(reader, reader.read(document))
-        self._first = size if isinstance(unlisted(document.json), dict) else None
+    def document(self, document: Document, size: int = 0) -> None:
+        """A whole reply, of so many bytes."""
+        self.whole(size)
+        self.frame(document)
 
     # What was read
 
@@ -297,7 +286,7 @@ class ReplyReader:
             error_param=(error.param or "") if error else "",
             finishes=finishes,
             answered=self._answered,
-            early=self._streamed and self._parsed and not (finishes or self._done),
+            early=self._parsed and not (self._whole or finishes or self._done),
             ended=bool(finishes) and self.reader is not None and self.reader.ended,
         )
 
@@ -382,19 +371,17 @@ class TurnReader:
         """See `ReplyReader.again`; it has been sent as it came."""
         self.upstream.again(size)
 
-    def documents(self, received: bytes, sent: bytes) -> None:
-        """The reply is no event stream."""
-        self.upstream = self.client = read_body(received, self._find, keeps=self._keeps)
-        if sent != received:
-            self.client = read_body(sent, self._find, keeps=self._keeps)
-        self._begun = True
+    def whole(self, size: int) -> None:
+        """The reply is no stream: see `ReplyReader.whole`."""
+        self.upstream.whole(size)
+        self.client.whole(size)
 
     def ended(self, response: Json) -> None:
         """What the client received is this response; it receives no more."""
         self.client_ended = True
         try:
             self.client = ReplyReader(self._find)
-            self.client.reply(response)
+            self.client.document(Document(value=response))
         except Exception as fault:
             self.fault = self.fault or fault
 
@@ -411,7 +398,8 @@ def read_body(
     """The facts of a body, perhaps unfinished, or without its middle."""
     reader = ReplyReader(find, keeps=keeps)
     if not is_event_stream(body):
-        reader.document(body)
+        if len(body) <= MAX_REPLY:
+            reader.document(Document(body), len(body))
         return reader
     read = 0
     for frame in islice(split(body), MAX_FRAMES):

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from ..wire.chat_end import error_frame
 from ..wire.heartbeats import HEARTBEAT
-from ..wire.sse import Frame
+from ..wire.sse import Document, Frame
 from .facts import TurnReader
 
 T = TypeVar("T")
@@ -69,6 +69,12 @@ class RepairStage:
         """A reply that came whole, repaired; as it came if nothing in it needs that.  Other flows
         may run where it yields."""
         yield from ()
+        return self._passes(Document(body), body)
+
+    def _passes(self, document: Document, body: bytes) -> bytes:
+        """A whole reply leaves as it came, and no stage has read it."""
+        if self.facts is not None:
+            self.facts.passed(document)
         return body
 
     def error(self, message: str) -> Frame:

@@ -65,7 +65,7 @@ class ResponsesRepair(QueuedRepair):
         response = document.json
         document.note_bound(self._evidence)
         if not isinstance(response, dict) or not isinstance(response.get("output"), list):
-            return body
+            return self._passes(document, body)
         kind = f"response.{response.get('status')}"
         event: Json = {"type": kind if kind in TERMINALS else "response.completed"}
         self._own_writer.streams = False

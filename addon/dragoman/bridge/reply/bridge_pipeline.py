@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...chat.delta import by_choice
+from ...reply.facts import TurnReader
 from ...reply.frame_queue import QueuedRepair
 from ...reply.stage import Steps, at_once
 from ...reply.words import Reader
@@ -192,6 +193,7 @@ class BridgePipeline:
     def _convert_document(self, body: bytes) -> Steps[list[Frame]]:
         """A body that is no event stream, once the reply is open: each of its choices is one chunk,
         which repair may replace by several."""
+        self.read.whole(len(body))
         document = Document(body)
         yield from document.read()
         value, frames = document.json, [document]
@@ -214,6 +216,8 @@ class Answer:
     """Whether the body is an event stream; otherwise it is JSON."""
     retry_after: str = ""
     """The header of an error; empty for none."""
+    read: TurnReader | None = field(default=None, compare=False)
+    """The facts of the upstream's reply, where that was converted."""
 
 
 def answer(
@@ -236,15 +240,16 @@ def answer(
     if stream and not body.strip():
         return failed(errors, EARLY)
     reply.writer.events.wanted = stream
-    frames = yield from BridgePipeline(reply, repair).convert(body)
+    pipeline = BridgePipeline(reply, repair)
+    frames = yield from pipeline.convert(body)
     yield
     if not reply.writer.ended:
         return failed(errors, EARLY)
     if stream:
-        return Answer(200, joined(frames), stream=True)
+        return Answer(200, joined(frames), stream=True, read=pipeline.read)
     if reply.turn_end.error is not None:
         return _failed(errors, reply.turn_end.error)
-    return Answer(200, (yield from dumps_in_steps(reply.response)))
+    return Answer(200, (yield from dumps_in_steps(reply.response)), read=pipeline.read)
 
 
 def failed(errors: ErrorForm, message: str) -> Answer:

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from mitmproxy import http
 from mitmproxy.net.http import status_codes
 
-from ...bridge.reader_writer_pairs import turn_reader
 from ...bridge.reply.bridge_pipeline import Answer, BridgePipeline, answer, failed
 from ...bridge.reply.converter import ReplyConverter
 from ...chat.repair import ChatRepair
@@ -152,10 +151,10 @@ class BridgeReplies:
                 repair=bridged.repair_stage(),
             )
             made = await in_slices(steps, flow)
-            if bridged.keeping is not None and (prior := len(bridged.keeping.prior)):
-                record.read = turn_reader()
-                record.read.documents(body, made.body)
-                record.read.ended(_without(reply.response, prior))
+            if made.read is not None:
+                prior = len(bridged.keeping.prior) if bridged.keeping is not None else 0
+                made.read.ended(_without(reply.response, prior))
+                record.read = made.read
         except ClientLeft:
             return
         except DecodingError as error:

@@ -203,10 +203,12 @@ class CureFlow:
     def _ended_turns(self, flow: http.HTTPFlow, *, last: bool) -> list[ChoiceTurn]:
         """The turns that have ended since the last time.  Raises `DecodingError`."""
         record, response = recorder_of(flow), flow.response
+        read = record.read if record is not None else None
+        if read is not None and read.knows:
+            return read.client.turns(last=last)
         if last and self.keeps(flow) and response is not None and not response.stream:
             return read_reply(body_of(response), keeps=True).turns(last=True)
-        read = record.read if record is not None else None
-        return read.client.turns(last=last) if read is not None and read.knows else []
+        return []
 
     async def end_reply(self, flow: http.HTTPFlow, response: http.Response) -> None:
         """The upstream's reply has ended: keep what was not streamed, and say what can be done

@@ -245,8 +245,11 @@ class RepairReplies:
                 record.reply.add_received(body)
                 flow.response = unreachable(EARLY)
                 return
-            steps = repair_in_steps(body, tools, repair_options, evidence, new_second())
+            # With other names than the client's, its side is read as it was sent.
+            read = turn_reader(keeps=self._cure.keeps(flow)) if names is None else None
+            steps = repair_in_steps(body, tools, repair_options, evidence, new_second(), read=read)
             repaired = await in_slices(steps, flow)
+            record.read = read
             repaired = repaired if names is None else names.restored(repaired)
         except ClientLeft:
             return
@@ -387,10 +390,10 @@ class RepairStream(LiveStream):
     def _repaired(self, document: bytes) -> bytes:
         """A reply that is no event stream; as it came after a fault."""
         try:
-            repaired = at_once(self._repair.document(document))
-            self._read.documents(document, repaired)
-            sent = self._named(repaired)
+            self._read.whole(len(document))
+            sent = self._named(at_once(self._repair.document(document)))
         except Exception:
+            self._read.stopped = True
             logger.exception("%s: repair failed; the reply passes as it came", self._name)
             return document
         if not self._keeps:
