@@ -63,7 +63,8 @@ class NumberedWriter(ABC):
         return [frame]
 
     def replaced(self, frame: Frame, part: Part) -> list[Frame]:
-        self._begin(Said(frame, self._reader.value))
+        if not self.changed:
+            self._begin(Said(frame, self._reader.value))
         self._leaks_in(part)
         return self._events.drain()
 
@@ -83,12 +84,12 @@ class NumberedWriter(ABC):
         return self._written(last) if last.slots else []
 
     def _begin(self, said: Said) -> None:
-        if not self.changed:
-            self.changed = True
-            self._take_over(said)
+        self.changed = True
+        self._take_over(said)
 
     def _written(self, said: Said) -> list[Frame]:
-        self._begin(said)
+        if not self.changed:
+            self._begin(said)
         self._say_all(said)
         return self._events.drain()
 
