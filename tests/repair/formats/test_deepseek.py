@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.repair.formats.deepseek import DEEPSEEK
+from tests.repair.formats.leaks import said
 from tests.repair.formats.turns import Turn, assert_reads_back, read_at_any_cut, turns
 from tests.repair.turns import cut
 
@@ -60,13 +63,25 @@ def test_what_a_text_says_however_it_is_cut(text: str, wanted: str) -> None:
     assert read_at_any_cut(text, DEEPSEEK) == (text if wanted == "=" else wanted)
 
 
-@given(st.data(), turns(), st.booleans())
-def test_a_turn_is_read_back(data: st.DataObject, turn: Turn, old: bool) -> None:
-    calls = [
-        f"{CB}function{SEP}{name}\n```json\n{json.dumps(arguments)}\n```{CE}"
-        if old
-        else f"{CB}{name}{SEP}{json.dumps(arguments, ensure_ascii=False)}{CE}"
-        for name, arguments in turn.calls
-    ]
+def in_a_fence(name: str, arguments: dict[str, Any]) -> str:
+    return f"{CB}function{SEP}{name}\n```json\n{json.dumps(arguments)}\n```{CE}"
+
+
+def as_json(name: str, arguments: dict[str, Any]) -> str:
+    return f"{CB}{name}{SEP}{json.dumps(arguments, ensure_ascii=False)}{CE}"
+
+
+def in_lines(name: str, arguments: dict[str, Any]) -> str:
+    """As Composer writes it."""
+    lines = "".join(f"{SEP}{key}\n{said(value)}\n" for key, value in arguments.items())
+    return f"{CB}\n{name}\n{lines or SEP}{CE}"
+
+
+@pytest.mark.parametrize("write", [in_a_fence, as_json, in_lines])
+@given(st.data(), turns())
+def test_a_turn_is_read_back(
+    write: Callable[[str, dict[str, Any]], str], data: st.DataObject, turn: Turn
+) -> None:
+    calls = [write(name, arguments) for name, arguments in turn.calls]
     text = f"{turn.before}{CSB}{''.join(calls)}{CSE}{turn.after}"
     assert_reads_back(turn, data.draw(cut(text)), DEEPSEEK)

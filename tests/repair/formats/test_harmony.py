@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.repair.formats.harmony import HARMONY, HARMONY_STRIPPED
+from dragoman.repair.formats.harmony import HARMONY, HARMONY_ROLE, HARMONY_STRIPPED
 from tests.repair.formats.turns import Turn, assert_reads_back, read_at_any_cut, streamed, turns
 from tests.repair.turns import cut
 
@@ -139,11 +139,20 @@ def test_a_turn_ends_as_the_host_says_though_a_header_is_repeated() -> None:
         (f"commentary to=functions.bash {LS}\nDone.", f"{MEANT}\nDone."),
         ("It writes commentary to=functions.bash first.", "="),
         (f"commentary to=functions.rm json{LS}", "="),
+        (f"Look.\nassistant to=functions.bash {LS}", f"Look.\n{MEANT}"),
+        (f"assistant to=functions.bash\n{LS}", MEANT),
+        (f"assistant to=functions.bashcommentary json{LS}", "="),
+        ("It writes assistant to=functions.bash first.", "="),
+        (f"`assistant to=functions.bash {LS}` is one.", "="),
     ],
-    ids=["a call", "text after it", "prose", "an undeclared tool"],
+    ids=[
+        *("a call", "text after it", "prose", "an undeclared tool", "a role", "a role and a line"),
+        *("a role and a glued channel", "a role in prose", "a role in code"),
+    ],
 )
 def test_what_is_left_of_a_call_without_its_tokens(text: str, wanted: str) -> None:
-    assert read_at_any_cut(text, HARMONY_STRIPPED, HARMONY) == (text if wanted == "=" else wanted)
+    formats = HARMONY_STRIPPED, HARMONY_ROLE, HARMONY
+    assert read_at_any_cut(text, *formats) == (text if wanted == "=" else wanted)
 
 
 @given(st.data(), turns())

@@ -189,6 +189,18 @@ WILD: dict[str, tuple[str, str]] = {
         f"{CALL_BEGIN}bash{SEP}command\nls\n{SEP}command\nrm\n{CALL_END}",
         TEXT,
     ),
+    "composer, a token in a value": (
+        f"{CALL_BEGIN}bash{SEP}command\necho {CALL_END}\n{CALL_END}{CALLS_END}",
+        TEXT,
+    ),
+    "composer, a token in a value, and more of it": (
+        f"{CALL_BEGIN}bash{SEP}command\necho {CALL_END} a\n{CALL_END}{CALLS_END}",
+        TEXT,
+    ),
+    "composer, the end of a section in a value": (
+        f"{CALL_BEGIN}bash{SEP}command\necho {CALLS_END}\n{CALL_END}{CALLS_END}",
+        TEXT,
+    ),
     "composer, no end": (f"{CALL_BEGIN}bash{SEP}command\nls\n", TEXT),
     "mistral's, another token": (f"So.\n[TOOL_CALL]bash[ARGS]{LS}", f"So.\n{BASH}"),
     "gemma, call before JSON": (f"<|tool_call>call:{OBJECT}<tool_call|>", BASH),

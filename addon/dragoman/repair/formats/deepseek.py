@@ -52,6 +52,7 @@ _CLOSERS = frozenset(token for token, name in _NAMES.items() if name.endswith("_
 _ENDS = CallEnds(_MARKERS, _CLOSERS)
 _FENCED_ENDS = CallEnds(marker_set(("```", *_NAMES)), _CLOSERS | {"```"})
 _SEP, _CALL_BEGIN = _tokens("sep"), _tokens("call_begin")
+_NOT_BLANK = re.compile(r"\S")
 _SEPARATOR = re.compile(spelled(_SEP))
 _CALL_END, _SECTION_END = _tokens("call_end"), _tokens("calls_end")
 _JSON_HEADER = (
@@ -59,7 +60,7 @@ _JSON_HEADER = (
     optional(_CALL_BEGIN, r"\s*+"),
     rf"(?P<first>{WORD}+)",
     r"\s*+",
-    _SEP,
+    named("sep", _SEP),
     r"\s*+",
     rf"(?P<second>{WORD}+)?+",
     r"\s*+",
@@ -90,7 +91,8 @@ _NEXT = HeaderPattern.of(
 
 class LineArguments(HeldArguments):
     """Arguments in lines, from the token before the first one's key to the next other token: a call
-    if the tool declares each, and accepts all."""
+    if the tool declares each, and accepts all.  As a value may quote a token, that has to be the
+    end of a call, after which the section ends, another call begins, or nothing comes."""
 
     def __init__(self, name: str, tools: DeclaredTools) -> None:
         super().__init__(name, _ENDS)
@@ -110,6 +112,22 @@ class LineArguments(HeldArguments):
         if not self._closed:
             self._at = len(self._buffer) - markers.unfinished(self._buffer, self._at)
         self._text.add(self._buffer[begin : self._at])
+
+    def _is_whole(self, *, ended: bool) -> bool | None:
+        markers, buffer = self._ends.markers, self._buffer
+        found = markers.match(buffer, self._at)
+        if found is None or _NAMES[found[0]] != "call_end":
+            return False
+        begin = _NOT_BLANK.search(buffer, found.end())
+        if begin is None:
+            return True if ended else None
+        follows = markers.match(buffer, begin.start())
+        if (
+            follows is None
+            and markers.unfinished(buffer, found.end()) == len(buffer) - begin.start()
+        ):
+            return True if ended else None
+        return follows is not None and _NAMES[follows[0]] in ("calls_end", "call_begin")
 
     def _read(self, text: str) -> Whole | None:
         schema = self._tools.schema_of(self._name)
@@ -135,11 +153,12 @@ class DeepSeekParser(LeakParser):
     """Whether the arguments are in a fence that has not ended."""
 
     def _begin(self, found: re.Match[str]) -> bool:
-        if tool := found["name"]:
-            if found["key"] not in properties(self._tools.schema_of(tool)):
-                return self._refuse()
-            arguments = LineArguments(tool, self._tools)
-            return self._start_call(Header(tool), arguments, found.start("lines"))
+        tool, key = found["name"] or found["first"], found["key"] or found["second"]
+        if key in properties(self._tools.schema_of(tool)):
+            at = found.start("lines" if found["name"] else "sep")
+            return self._start_call(Header(tool), LineArguments(tool, self._tools), at)
+        if found["name"]:
+            return self._refuse()
         name, at = found["second"] or found["first"], found.start("follows")
         self._fenced = found["fence"] is not None
         if found["follows"] == "{":

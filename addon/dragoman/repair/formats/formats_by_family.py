@@ -14,7 +14,7 @@ from . import bracketed, enclosed_json
 from .bracketed import GEMMA, LFM2, MINIMAX_ARROWS
 from .deepseek import DEEPSEEK
 from .glm import GLM, GLM_4, HUNYUAN, HUNYUAN_OPEN, IQUEST, IQUEST_CODER
-from .harmony import HARMONY, HARMONY_STRIPPED
+from .harmony import HARMONY, HARMONY_ROLE, HARMONY_STRIPPED
 from .invoke import ATEM, CLAUDE, DSML, FUNCTION, GIGACHAT_TAGS, MINIMAX_M2, STEP, XAI
 from .json_alone import JSON_ALONE
 from .kimi_k2 import KIMI_K2
@@ -60,6 +60,7 @@ REGISTRY: dict[LeakFormat, frozenset[str]] = {
     PLAMO: frozenset({"open"}),
     HARMONY: frozenset({"gpt-oss"}),
     HARMONY_STRIPPED: frozenset({"gpt-oss"}),
+    HARMONY_ROLE: frozenset({"gpt-oss"}),
     MISTRAL: frozenset({"mistral"}),
     enclosed_json.NEMOTRON: frozenset({"nemotron"}),
     enclosed_json.LLAMA: frozenset({"llama"}),
@@ -119,6 +120,7 @@ _ALWAYS = frozenset({"kimi"})
 """Families whose formats are looked for even with a vendor's own model: routers rename it."""
 _BY_FAMILY = (
     HARMONY_STRIPPED,
+    HARMONY_ROLE,
     JSON_ALONE,
     bracketed.PYTHON_ALONE,
     bracketed.GEMMA_ALONE,

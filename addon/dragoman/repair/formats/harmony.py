@@ -48,6 +48,7 @@ _STRAYS = {"<|message|>": "message", "<|constrain|>": "constrain"}
 _TOKENS = (*_BEGIN, *_END, *_STRAYS)
 _MARKERS = marker_set(_TOKENS)
 _WORDS = "commentary to=functions."
+_ROLE_WORDS = "assistant to=functions."
 """What is left of a call's header where the host has stripped the tokens."""
 _OVER = marker_set((*_BEGIN, *_END))
 """What ends a message."""
@@ -98,7 +99,8 @@ class HarmonyParser(LeakParser):
 
     def __init__(self, match: MarkerMatch, header: str, start: int, tools: DeclaredTools) -> None:
         super().__init__(match, header, start, tools)
-        self._before = match.name if match.name in _BEGIN else f"<|channel|>{match.name}"
+        stripped = "<|start|>" if match.name == _ROLE_WORDS else "<|channel|>"
+        self._before = match.name if match.name in _BEGIN else f"{stripped}{match.name}"
         """What of the header is not in the buffer."""
         self._searched = 0
         """Characters of the header that only begin it."""
@@ -243,6 +245,9 @@ class _Harmony(LeakFormat):
 
 
 HARMONY = _Harmony("harmony", _TOKENS, _MARKERS, HarmonyParser, openers=_BEGIN)
-HARMONY_STRIPPED = LeakFormat("harmony", (_WORDS,), marker_set((_WORDS,)), HarmonyParser)
-"""Calls of which nothing but words is left.  It is a format of its own, as looking for a word
-costs more than looking for a token: it is for a model that is known to write Harmony."""
+HARMONY_STRIPPED, HARMONY_ROLE = (
+    LeakFormat("harmony", (words,), marker_set((words,)), HarmonyParser)
+    for words in (_WORDS, _ROLE_WORDS)
+)
+"""Calls of which nothing but words is left.  These are formats of their own, as looking for a word
+costs more than looking for a token: they are for a model that is known to write Harmony."""
