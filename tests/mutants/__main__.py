@@ -3,8 +3,8 @@
 Each mutant is one small change in the code (`changes.py` says which).  Of the tests of the rooms
 below `proxy/`, and of those of `proxy/` that need no other process, those run that run its line,
 until one fails: the quick ones first, of each table one row after the other, and at most so many
-seconds of them.  A mutant that they do not notice survives, and is listed: a test is missing, or
-the change changes nothing that can be seen.
+seconds of them; none that is marked as slow.  A mutant that they do not notice survives, and is
+listed: a test is missing, or the change changes nothing that can be seen.
 
 The same seed chooses the same mutants of the same code.  Needs Python 3.12 and Linux.
 """
@@ -74,7 +74,7 @@ class Trials:
             self._say("\n".join(lines.tests[number] for number in lines.failed))
             os._exit(1)
         self.lines = lines
-        some = lines.in_turn(range(len(lines.tests)), 10)
+        some = lines.in_turn({*range(len(lines.tests))}, 10)
         if noticed_in_fork(lambda: collected.notice(some, lines.seconds)):
             self._say("Tests fail here that pass alone.")
             os._exit(1)
@@ -88,7 +88,7 @@ class Trials:
         imported = any(
             (mutant.file, line) in self.lines.imported for line in (*mutant.lines, mutant.statement)
         )
-        numbers = self.lines.in_turn(tests, self._seconds)
+        numbers = self.lines.in_turn(tests or self.lines.of_file(mutant.file), self._seconds)
         try:
             changed = patches(mutant, functions)
         except UnpatchableError:

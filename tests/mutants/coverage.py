@@ -1,6 +1,7 @@
-"""Which tests run which lines of the addon: each test is run once, and what it runs is kept.
+"""Which tests run which lines of the addon: tests are run once, and what they run is kept.
 
-It is kept in `.mutants/` until a file of the addon, of the tests or of the fixtures changes.
+Of a long table some rows are run; the others count as tests of all that these run.  It is kept in
+`.mutants/` until a file of the addon, of the tests or of the fixtures changes.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import sys
 import tempfile
 import time
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FunctionType
 
@@ -23,6 +25,8 @@ from .changes import ADDON, ROOT
 
 Line = tuple[str, int]
 KEPT = ROOT / ".mutants"
+ROWS = 16
+"""Of each table are run to find out which lines it runs."""
 _TOOL = 1
 """`sys.monitoring.COVERAGE_ID`."""
 
@@ -35,7 +39,9 @@ class Coverage:
     """What each takes, of CPU."""
     failed: list[int] = field(default_factory=list)
     ran: dict[Line, array[int]] = field(default_factory=dict)
-    """The tests that run a line."""
+    """The tests that have run a line."""
+    others: dict[str, list[int]] = field(default_factory=dict)
+    """By their table: the rows that were not run."""
     imported: set[Line] = field(default_factory=set)
     """The lines that run before any test does."""
 
@@ -45,16 +51,23 @@ class Coverage:
     def of_file(self, file: str) -> set[int]:
         return self.of(line for line in self.ran if line[0] == file)
 
-    def in_turn(self, tests: Iterable[int], seconds: float) -> list[int]:
+    def in_turn(self, tests: Set[int], seconds: float) -> list[int]:
         """These tests, the quick ones first, and one row of each table before the second row of
-        any; no more of them than run in so many seconds."""
+        any; then the other rows of their tables.  No more of them than run in so many seconds."""
         tables: dict[str, list[int]] = {}
         for test in sorted(tests, key=self.seconds.__getitem__):
-            tables.setdefault(self.tests[test].partition("[")[0], []).append(test)
-        rows = [(turn, row) for table in tables.values() for turn, row in enumerate(table)]
-        rows.sort(key=lambda row: (row[0], self.seconds[row[1]]))
+            tables.setdefault(table_of(self.tests[test]), []).append(test)
+        ran = [(turn, row) for table in tables.values() for turn, row in enumerate(table)]
+        others = [
+            (turn, row) for table in tables for turn, row in enumerate(self.others.get(table, ()))
+        ]
+        rows = [
+            row
+            for each in (ran, others)
+            for _, row in sorted(each, key=lambda row: (row[0], self.seconds[row[1]]))
+        ]
         chosen, spent = [], 0.0
-        for _, test in rows:
+        for test in rows:
             spent += self.seconds[test]
             if spent > seconds:
                 break
@@ -108,28 +121,52 @@ def recorded(
     functions: list[FunctionType],
     run: Callable[[pytest.Item, pytest.Item | None], bool],
 ) -> Coverage:
-    """Runs all tests in a process of their own; `run` says whether one has passed."""
+    """Runs tests in a process of their own; `run` says whether one has passed."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "lines"
         if not (child := os.fork()):
             made = Coverage(imported=imported)
             recorder = Recorder()
             recorder.within(functions)
-            for number, item in enumerate(items):
+            made.tests = [item.nodeid for item in items]
+            made.seconds = [0.0] * len(items)
+            chosen = _some_of_each_table(made)
+            for number, following in pairwise([*chosen, None]):
                 began = time.process_time()
-                passed = run(item, items[number + 1] if number + 1 < len(items) else None)
-                made.tests.append(item.nodeid)
-                made.seconds.append(time.process_time() - began)
+                passed = run(items[number], None if following is None else items[following])
+                made.seconds[number] = time.process_time() - began
                 made.failed += [] if passed else [number]
                 for line in recorder.taken():
                     made.ran.setdefault(line, array("H")).append(number)
             recorder.stop()
+            for name, rows in made.others.items():
+                ran = [each for each in chosen if table_of(made.tests[each]) == name]
+                for number in rows:
+                    made.seconds[number] = sum(made.seconds[each] for each in ran) / len(ran)
             # What counts calls counts the recorder's, too.
             made.failed = [number for number in made.failed if not run(items[number], None)]
             path.write_bytes(pickle.dumps(made))
             os._exit(0)
         os.waitpid(child, 0)
         return pickle.loads(path.read_bytes())
+
+
+def _some_of_each_table(made: Coverage) -> list[int]:
+    """Rows that lie far apart; the others of their table are noted."""
+    tables: dict[str, list[int]] = {}
+    for number, name in enumerate(made.tests):
+        tables.setdefault(table_of(name), []).append(number)
+    for name, rows in tables.items():
+        some = rows[:: -(-len(rows) // ROWS)]
+        tables[name], others = some, sorted({*rows}.difference(some))
+        if others:
+            made.others[name] = others
+    return sorted(number for rows in tables.values() for number in rows)
+
+
+def table_of(name: str) -> str:
+    """The test of which a row has this name."""
+    return name.partition("[")[0]
 
 
 def kept(key: str) -> Coverage | None:

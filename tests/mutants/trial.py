@@ -80,7 +80,7 @@ class Collected:
 
 def collect(paths: list[str], work: Callable[[Collected], None]) -> None:
     """Exits if the tests cannot be collected."""
-    arguments = ["-q", "-s", "-p", "no:cacheprovider", *paths]
+    arguments = ["-q", "-s", "-p", "no:cacheprovider", "-m", "not slow", *paths]
     if pytest.main(arguments, plugins=[Collected(work)]):
         os._exit(_NOTICED)
 
