@@ -59,3 +59,11 @@ def test_tests_run_the_quick_ones_first_and_one_row_of_each_table_before_the_sec
         *("a::t[1]", "b::u", "b::slow", "a::t[2]")
     ]
     assert [names[test] for test in lines.in_turn(ran, 1)] == ["a::t[1]", "b::u"]
+
+
+def test_rows_that_were_not_run_follow_those_of_their_table() -> None:
+    names = ["a::t[1]", "a::t[2]", "a::t[3]", "b::u", "c::other[1]", "c::other[2]"]
+    lines = Coverage(names, [0.1] * 6, ran={("f", 1): array("H", [0, 3])})
+    lines.others = {"a::t": [1, 2], "c::other": [5]}
+    ran = lines.in_turn(lines.of([("f", 1)]), 99)
+    assert [names[test] for test in ran] == ["a::t[1]", "b::u", "a::t[2]", "a::t[3]"]

@@ -148,6 +148,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30, help="of tests for one mutant")
     parser.add_argument("rooms", nargs="*", default=ROOMS, help=f"{' '.join(TESTED)}, or a file")
     options = parser.parse_args()
+    if sys.version_info < (3, 12):
+        sys.exit("Which lines tests run is asked of sys.monitoring, which Python 3.12 brought.")
     places = [ADDON / room for room in options.rooms]
     paths = [
         path
