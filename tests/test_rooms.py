@@ -6,6 +6,7 @@ mitmproxy's official binaries carry their own Python and can import nothing else
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 from collections.abc import Iterator
@@ -55,10 +56,16 @@ COME_WITH_MITMPROXY = {"mitmproxy", "brotli", "zstandard"}
 MODULES = sorted(ADDON.rglob("*.py"))
 
 
+@functools.cache
+def nodes(path: Path) -> list[ast.AST]:
+    """All that a module is made of."""
+    return [*ast.walk(ast.parse(path.read_bytes()))]
+
+
 def imports(path: Path) -> Iterator[tuple[str, ...]]:
     """The modules a file imports, relative ones made absolute, split at the dots."""
     package = ("dragoman", *path.relative_to(ADDON).parts[:-1])
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (tuple(alias.name.split(".")) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -69,7 +76,7 @@ def imports(path: Path) -> Iterator[tuple[str, ...]]:
 
 def quoted(path: Path) -> Iterator[str]:
     """The strings of a module, and what stands in double quotes in its bytes and expressions."""
-    for node in ast.walk(ast.parse(path.read_bytes())):
+    for node in nodes(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
             text = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
             yield from (text, *re.findall(r'"([\w.]+)"', text))
@@ -108,6 +115,34 @@ def test_only_the_room_of_an_api_looks_into_its_chunks_and_events_or_makes_one()
     assert knowing == KNOW_WORDS_OF_REPLIES.keys()
 
 
+SAID = {
+    *("note", "notes", "what", "detail", "why", "reason", "status", "finish", "outcome", "ending"),
+    *("verdict", "verdicts", "refusal", "phrase", "told"),
+}
+"""Names of what was decided: in other words than a person is told."""
+TAKES_APART = {
+    *("startswith", "endswith", "removeprefix", "removesuffix", "find", "index"),
+    *("partition", "rpartition", "split", "rsplit"),
+}
+
+
+def test_nothing_is_decided_by_the_words_of_a_note() -> None:
+    for path in MODULES:
+        for node in nodes(path):
+            if isinstance(node, ast.Attribute) and node.attr in TAKES_APART:
+                name = getattr(node.value, "id", getattr(node.value, "attr", ""))
+                assert name.strip("_") not in SAID, (path, node.lineno)
+            elif isinstance(node, ast.Compare):
+                compared = [each for side in (node.left, *node.comparators) for each in texts(side)]
+                assert not [text for text in compared if " " in text.strip()], (path, node.lineno)
+
+
+def texts(node: ast.AST) -> Iterator[str]:
+    for each in ast.walk(node):
+        if isinstance(each, ast.Constant) and isinstance(each.value, str):
+            yield each.value
+
+
 def test_only_its_own_format_knows_a_marker_of_kimi() -> None:
     others = [p for p in MODULES if not any(p.is_relative_to(room) for room in KIMI_ROOMS)]
     assert others
@@ -118,7 +153,7 @@ def test_no_comprehension_calls_super() -> None:
     """Python 3.11 makes a function of it, in which `super()` has no object."""
     comprehensions = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_bytes())):
+        for node in nodes(path):
             if isinstance(node, comprehensions):
                 names = [each.id for each in ast.walk(node) if isinstance(each, ast.Name)]
                 assert "super" not in names, (path, node.lineno)

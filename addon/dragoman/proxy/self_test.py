@@ -19,7 +19,7 @@ import logging
 import re
 from collections.abc import Sequence
 from http.client import HTTPConnection, HTTPException
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from mitmproxy import ctx, exceptions, http
 from mitmproxy.log import ALERT
@@ -58,6 +58,7 @@ _JOBS = (
     ("repair", f"{SELF_TEST}/v1/chat/completions", _CHAT),
     ("bridge", f"{SELF_TEST}/v1/responses", _RESPONSES),
 )
+Verdict = Literal["works", "FAILED", "not tested"]
 
 
 class SelfTest:
@@ -97,7 +98,8 @@ class SelfTest:
     async def _run(self, host: str, port: int, is_reverse: bool) -> None:
         server = await asyncio.start_server(_answer, _LOCAL, 0)
         self._upstream = server.sockets[0].getsockname()[1]
-        verdicts: dict[str, str] = {}
+        verdicts: dict[str, tuple[Verdict, str]] = {}
+        """Of each job, and why."""
         try:
             for job, path, request in _JOBS:
                 target = path if is_reverse else f"http://{_LOCAL}:{self._upstream}{path}"
@@ -105,7 +107,7 @@ class SelfTest:
                 try:
                     status, reply = await asyncio.wait_for(asking, 2 * PATIENCE)
                 except (OSError, HTTPException, TimeoutError) as error:
-                    verdicts[job] = f"FAILED: {error or 'no answer'}"
+                    verdicts[job] = "FAILED", str(error) or "no answer"
                     continue
                 verdicts[job] = _verdict(job, status, reply)
         except Exception:
@@ -114,8 +116,8 @@ class SelfTest:
             server.close()
             self._hosts.forget_self_test()
         # A status line has room for a few words: first the verdicts, then their reasons.
-        words = ", ".join(f"{job} {verdict.partition(':')[0]}" for job, verdict in verdicts.items())
-        reasons = [f"{job}: {verdict}" for job, verdict in verdicts.items()]
+        words = ", ".join(f"{job} {verdict}" for job, (verdict, _) in verdicts.items())
+        reasons = [f"{job}: {verdict}: {why}" for job, (verdict, why) in verdicts.items()]
         if _in_mitmweb():
             self._unread = reasons
         logger.log(ALERT, "The self-test has ended: %s.\n%s", words, "\n".join(reasons))
@@ -154,15 +156,15 @@ def _in_mitmweb() -> bool:
     return ctx.master.addons.get("webaddon") is not None
 
 
-def _verdict(job: str, status: int, reply: bytes) -> str:
+def _verdict(job: str, status: int, reply: bytes) -> tuple[Verdict, str]:
     option = f"dragoman_{job}"
     if status == 407:
-        return "not tested: this proxy asks for a password (proxyauth)"
+        return "not tested", "this proxy asks for a password (proxyauth)"
     if status != 200:
-        return f"FAILED: HTTP {status}; {option} is {getattr(ctx.options, option)!r}"
+        return "FAILED", f"HTTP {status}; {option} is {getattr(ctx.options, option)!r}"
     if read_reply(reply).calls == [(_TOOL, json.dumps(_ARGUMENTS))]:
-        return "works: the leaked call arrived as a call"
-    return f"FAILED: the call arrived as text; see the flow, and {option}"
+        return "works", "the leaked call arrived as a call"
+    return "FAILED", f"the call arrived as text; see the flow, and {option}"
 
 
 def _leak() -> bytes:

@@ -108,13 +108,14 @@ class BridgeReplies:
 
     def give_up(self, flow: http.HTTPFlow, response: http.Response, bridged: BridgedTurn) -> None:
         """Answer with an error in the place of a reply that is that, or too large."""
-        why, code = f"too large: more than {MAX_REPLY} bytes", "upstream_too_large"
+        what, code = "too large", "upstream_too_large"
+        why = f"{what}: more than {MAX_REPLY} bytes"
         if self.is_unreadable(response, bridged):
             encoding = printable(encoding_of(response))
-            why = f"a compressed stream ({encoding}), although none was asked for"
+            what = why = f"a compressed stream ({encoding}), although none was asked for"
             code = "upstream_compressed"
         logger.error("%s: the upstream's answer is %s", name_of(flow), why)
-        bridged.record.evidence.note("failed", f"the answer is {why.partition(':')[0]}")
+        bridged.record.evidence.note("failed", f"the answer is {what}")
         flow.response = unusable(why, code, bridged.errors)
 
     async def keep(self, flow: http.HTTPFlow) -> None:
