@@ -201,6 +201,14 @@ WILD: dict[str, tuple[str, str]] = {
         f"{CALL_BEGIN}bash{SEP}command\necho {CALLS_END}\n{CALL_END}{CALLS_END}",
         TEXT,
     ),
+    "composer, a token is lost": (
+        f"{CALL_BEGIN}bash{SEP}command\nls\ntimeout\n5\n{CALL_END}{CALLS_END}",
+        TEXT,
+    ),
+    "composer, half a token is lost": (
+        f"{CALL_BEGIN}bash{SEP}command\nls\n{SEP[:8]}timeout\n5\n{CALL_END}{CALLS_END}",
+        TEXT,
+    ),
     "composer, no end": (f"{CALL_BEGIN}bash{SEP}command\nls\n", TEXT),
     "mistral's, another token": (f"So.\n[TOOL_CALL]bash[ARGS]{LS}", f"So.\n{BASH}"),
     "gemma, call before JSON": (f"<|tool_call>call:{OBJECT}<tool_call|>", BASH),

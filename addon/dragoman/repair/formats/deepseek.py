@@ -52,6 +52,7 @@ _CLOSERS = frozenset(token for token, name in _NAMES.items() if name.endswith("_
 _ENDS = CallEnds(_MARKERS, _CLOSERS)
 _FENCED_ENDS = CallEnds(marker_set(("```", *_NAMES)), _CLOSERS | {"```"})
 _SEP, _CALL_BEGIN = _tokens("sep"), _tokens("call_begin")
+_HALF_TOKEN = re.compile(r"<[｜|]tool|tool[▁_ ]sep|sep[｜|]>")
 _NOT_BLANK = re.compile(r"\S")
 _SEPARATOR = re.compile(spelled(_SEP))
 _CALL_END, _SECTION_END = _tokens("call_end"), _tokens("calls_end")
@@ -92,7 +93,8 @@ _NEXT = HeaderPattern.of(
 class LineArguments(HeldArguments):
     """Arguments in lines, from the token before the first one's key to the next other token: a call
     if the tool declares each, and accepts all.  As a value may quote a token, that has to be the
-    end of a call, after which the section ends, another call begins, or nothing comes."""
+    end of a call, after which the section ends, another call begins, or nothing comes; and where
+    one holds half a token, or the line of a key that is not there, a token is lost."""
 
     def __init__(self, name: str, tools: DeclaredTools) -> None:
         super().__init__(name, _ENDS)
@@ -138,8 +140,13 @@ class LineArguments(HeldArguments):
             )
             for written, _, value in lines
         }
-        known = len(values) == len(lines) and values.keys() <= properties(schema).keys()
-        if not known or set(required(schema)) - values.keys():
+        declared = properties(schema).keys()
+        known = len(values) == len(lines) and values.keys() <= declared
+        lost = {
+            line.strip(" \t<｜|") for *_, value in lines for line in value.split("\n")
+        } & declared
+        half = any(_HALF_TOKEN.search(value) for *_, value in lines)
+        if not known or half or lost - values.keys() or set(required(schema)) - values.keys():
             return None
         json = ",".join(f"{json_string(key)}:{value}" for key, value in values.items())
         return Whole([f"{{{json}}}"]) if fits(self._tools, self._name, f"{{{json}}}") else None
