@@ -114,9 +114,9 @@ class CallFinder:
             rule = self._rules(marker.format)
             quotation = code.quotation()
             quoted = self._state.begin_is_text or (quotation and quotation.quotes_line)
-            quoted = quoted or (code.names and not after_call)
-            if quoted or self._why_text(marker, rule, is_open=code.is_open()):
-                self._leave(marker, Refusal.QUOTED)
+            named = code.names and not after_call and not quoted
+            if quoted or named or self._why_text(marker, rule, is_open=code.is_open()):
+                self._leave(marker, Refusal.NAMED if named else Refusal.QUOTED)
             else:
                 self._drop(marker, rule, Drop.STRAY)
         after_call = self._state.called and self.fresh
@@ -340,7 +340,7 @@ class CallFinder:
         """The markers from this one on, up to this place in the buffer, are text."""
         while marker is not None and marker.end <= end:
             end -= marker.end
-            self._leave(marker, Refusal.QUOTED)
+            self._leave(marker, Refusal.NAMED)
             marker = self._state.formats.find(self.buffer) if end else None
 
     def _leave(self, marker: MarkerMatch, why: Refusal) -> None:

@@ -152,6 +152,7 @@ class Refusal(enum.Enum):
     """Why what looks like a call is text, in the words of its note."""
 
     QUOTED = "in quoted code"
+    NAMED = "that its line names"
     ALONE = "alone"
     WITHOUT_HEADER = "without a header"
     UNDECLARED = "of no declared tool"

@@ -46,7 +46,9 @@ class RepairOptions:
 def note_piece(evidence: Evidence, piece: Dropped | LeftAsText) -> None:
     """Record what was taken out of a text, and what was left in it that looks like markup."""
     if isinstance(piece, LeftAsText):
-        evidence.leave(piece.what, piece.why.value, quoted=piece.why is Refusal.QUOTED)
+        evidence.leave(
+            piece.what, piece.why.value, quoted=piece.why in (Refusal.QUOTED, Refusal.NAMED)
+        )
     elif piece.kind is Drop.SHAPE:
         evidence.note(piece.kind.value, piece.what)
     else:
