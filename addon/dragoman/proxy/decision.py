@@ -200,7 +200,8 @@ _WAYS: dict[str, Way] = {
 
 def _bridged(decision: Decision, why: str) -> Decision:
     if not why:
-        return replace(decision, way="send", why="")
+        is_sent = decision.way == "send" and not decision.why
+        return decision if is_sent else replace(decision, way="send", why="")
     way = "bridge" if decision.route.generates else _WAYS[decision.route.api]
     return replace(decision, way=way, why=why)
 

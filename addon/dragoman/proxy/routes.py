@@ -93,9 +93,9 @@ def route_of(request: http.Request) -> Route:
         return Route("", other["base"])
     if method == "POST" and (found := _MESSAGES.fullmatch(path)):
         return Route("count_tokens" if found["counts"] else "messages", found["base"])
-    anthropics = "anthropic-version" in request.headers  # every API has such a list
-    if method == "GET" and anthropics and (found := _MODELS.fullmatch(path)):
-        return Route("models", found["base"])
+    models = _MODELS.fullmatch(path) if method == "GET" else None
+    if models and "anthropic-version" in request.headers:  # every API has such a list
+        return Route("models", models["base"])
     path, posts = path.rstrip("/"), method == "POST"
     is_chat = posts and path.endswith("/chat/completions")
     return Route("chat" if is_chat else "", path.removesuffix("/chat/completions"))
