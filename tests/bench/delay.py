@@ -14,7 +14,7 @@ from tests.bench.load import ask, delays
 STREAMS = 1, 16, 64
 PACE = 50
 """Events a second of each stream."""
-SECONDS = 3
+SECONDS = 2
 SPREAD = 1.0
 """Seconds over which the beginnings of streams are spread."""
 GOALS = {(0.5, streams): Goal(0.2) for streams in STREAMS} | {(0.99, 16): Goal(3)}
@@ -26,7 +26,7 @@ def delay(bench: Bench) -> Iterator[Row]:
     for streams in STREAMS:
         what = f"delay per event, {streams} streams"
         sides = {job: partial(_delays, bench, job, streams) for job in JOBS}
-        found = bench.rounds(what, sides, rounds=8, warm_up=1)
+        found = bench.rounds(what, sides, rounds=4, warm_up=1)
         for job in ("repair", "bridge"):
             for part in (0.5, 0.99):
                 baseline, measured = (_samples(found[side], part) for side in ("plain", job))
@@ -48,7 +48,7 @@ def _samples(rounds: Sequence[Sequence[float]], part: float) -> Samples:
 def first_event(bench: Bench) -> Iterator[Row]:
     """From the request to the first text, on a new connection."""
     sides = {job: partial(_first, bench, job) for job in JOBS}
-    found = bench.rounds("time to first event", sides, rounds=200, warm_up=20)
+    found = bench.rounds("time to first event", sides, rounds=150, warm_up=10)
     for job in ("repair", "bridge"):
         baseline, measured = Samples(found["plain"]), Samples(found[job])
         yield Row(f"time to first event: {job}", "ms", baseline, measured, "difference", Goal(1))

@@ -17,6 +17,7 @@ from typing import Self
 
 from tests.bench.bench import Bench, progress
 from tests.bench.client import RESPONSES, base, fetch, post, request
+from tests.bench.cpu import FEW
 from tests.bench.figures import Goal, Missing, Row, Samples
 from tests.bench.processes import cpu_clock, give_own_core, memory_of
 from tests.bench.streams import MODEL
@@ -43,7 +44,7 @@ def litellm(bench: Bench) -> Iterator[Row | Missing]:
             "litellm": partial(_cost, other.pid, other.port, of_litellm),
             "dragoman": partial(_cost, dragoman.pid, dragoman.port, request(STREAM, RESPONSES)),
         }
-        found = bench.rounds("LiteLLM", sides, rounds=10)
+        found = bench.rounds("LiteLLM", sides, rounds=FEW, warm_up=1)
     for column, what, unit, times in (
         (0, f"CPU per event: {WHAT}", "µs", 25),
         (1, "memory between streams: bridge", "MB", 4),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import re
+import threading
 import time
 from array import array
 from collections.abc import Sequence
@@ -54,14 +55,25 @@ class Client(asyncio.Protocol):
             self._transport.close()
             self.ended.set_result(None)
 
+    def leave(self) -> None:
+        """Do not wait for the reply's end."""
+        if not self.ended.done():
+            self._transport.close()
+            self.ended.set_result(None)
+
     def connection_lost(self, _: Exception | None) -> None:
         if not self.ended.done():
             self.ended.set_exception(ConnectionError("the reply broke off"))
 
 
-async def _ask(port: int, asked: bytes) -> Client:
+async def _begin(port: int, asked: bytes) -> Client:
     loop = asyncio.get_running_loop()
     _, client = await loop.create_connection(lambda: Client(asked), "127.0.0.1", port)
+    return client
+
+
+async def _ask(port: int, asked: bytes) -> Client:
+    client = await _begin(port, asked)
     await client.ended
     return client
 
@@ -71,11 +83,24 @@ def ask(port: int, asked: bytes) -> Client:
     return asyncio.run(_ask(port, asked))
 
 
-def delays(
-    port: int, asked: bytes, streams: int, spread: float, *, skipped: int = 0
-) -> Sequence[float]:
+def delays_until(port: int, asked: bytes, ended: threading.Event) -> Sequence[float]:
+    """Those of all events of one stream, up to some time after `ended`."""
+
+    async def one() -> Sequence[float]:
+        client = await _begin(port, asked)
+        while not ended.is_set() and not client.ended.done():
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(0.2)
+        client.leave()
+        await client.ended
+        return client.delays
+
+    return asyncio.run(one())
+
+
+def delays(port: int, asked: bytes, streams: int, spread: float) -> Sequence[float]:
     """Those of all events of so many streams, whose beginnings are spread over `spread`
-    seconds; but for those that are `skipped` at the beginning of each."""
+    seconds."""
 
     async def everything() -> list[Client]:
         async def one() -> Client:
@@ -84,4 +109,4 @@ def delays(
 
         return await asyncio.gather(*(one() for _ in range(streams)))
 
-    return [delay for client in asyncio.run(everything()) for delay in client.delays[skipped:]]
+    return [delay for client in asyncio.run(everything()) for delay in client.delays]

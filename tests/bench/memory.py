@@ -17,7 +17,7 @@ from tests.bench.processes import Proxy
 
 IDLE, RECEIVED = 500, 5
 """Streams, and the events of each."""
-WARM_UP, LATER, BETWEEN = 1_000, 5_000, 500
+WARM_UP, LATER, BETWEEN = 1_000, 3_000, 500
 _KILO = 1024.0
 
 
@@ -54,7 +54,7 @@ def _idle(bench: Bench, job: str) -> float:
 def idle(bench: Bench) -> Iterator[Row]:
     """An open stream that has received a few events, and waits."""
     sides = {job: partial(_idle, bench, job) for job in JOBS}
-    found = bench.rounds("memory per idle stream", sides, rounds=5, warm_up=0)
+    found = bench.rounds("memory per idle stream", sides, rounds=3, warm_up=0)
     for job in ("repair", "bridge"):
         baseline, measured = Samples(found["plain"]), Samples(found[job])
         what = f"memory per stream that is idle after {RECEIVED} events: {job}"
@@ -62,7 +62,7 @@ def idle(bench: Bench) -> Iterator[Row]:
 
 
 def growth(bench: Bench) -> Iterator[Row]:
-    """What is left of 5,000 streams: how much more each of them takes, for good."""
+    """What is left of thousands of streams: how much more each of them takes, for good."""
     found: dict[str, list[float]] = {}
     for job, api in JOBS.items():
         asked = request("thinking-60", api)

@@ -15,7 +15,8 @@ from tests.bench.streams import MODEL
 Json = dict[str, Any]
 TURN = 1_400_000
 """Bytes of a request of the chain."""
-TURNS = 40
+TURNS = 20
+"""As many as the bound of a request allows."""
 SMALLER = 100
 """What a trial has so many times less of."""
 
@@ -91,7 +92,7 @@ CASES = {
     "streamed": Case("such a reply where a stream was asked", RESPONSES, "values", _short_stream),
     "leaked": Case("a JSON reply of 30 MB, 150,000 leaked calls", CHAT, "leaked", _short_chat),
     "arguments": Case("50 MB of arguments", RESPONSES, "arguments", _short_stream),
-    "chain": Case("turn 40 of a chain of 1.4 MB", RESPONSES, "clean-1", _turn, turns=TURNS),
+    "chain": Case("turn 20 of a chain of 1.4 MB", RESPONSES, "clean-1", _turn, turns=TURNS),
 }
 
 

@@ -118,7 +118,7 @@ def conversion(bench: Bench) -> Iterator[Row]:
     body = history()
 
     sides = {"": partial(_seconds, _converting, body)}
-    found = bench.rounds("request conversion", sides, rounds=60, warm_up=5)
+    found = bench.rounds("request conversion", sides, rounds=40)
     what = f"request conversion, {len(body) / 1e6:.1f} MB with {ITEMS} items"
     yield Row(what, "ms", None, Samples.of(found[""], 1e3), "value", Goal(40), "–")
 
@@ -138,7 +138,7 @@ def cure(bench: Bench) -> Iterator[Row]:
         ("deepseek-v4", _curing, "chat request that is changed", Goal(80)),
     ):
         body = chat_history(model)
-        found = bench.rounds(what, {"": partial(_seconds, run, body)}, rounds=40, warm_up=3)
+        found = bench.rounds(what, {"": partial(_seconds, run, body)}, rounds=20)
         row = f"{what}, {len(body) / 1e6:.1f} MB"
         yield Row(row, "ms", None, Samples.of(found[""], 1e3), "value", goal, "–")
     store = open_store("", confdir=bench.confdir(), limits=Limits(30, 1 << 30))

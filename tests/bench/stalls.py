@@ -1,5 +1,5 @@
 """How long one turn makes the others wait: the longest delay of an event of a stream that has
-one each 10 ms, alone and beside 60 more, while a turn passes that is much work.
+one each 10 ms, while a turn passes that is much work.
 
     python -m tests.bench.stalls PORT CASE PART
 
@@ -14,19 +14,20 @@ import re
 import subprocess
 import sys
 import threading
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
 from tests.bench.bench import Bench, progress
-from tests.bench.client import CHAT, base, request
+from tests.bench.client import CHAT, base, fetch, request
 from tests.bench.figures import Goal, Row, Samples
-from tests.bench.load import delays
+from tests.bench.load import delays_until
 from tests.bench.processes import ROOT, Proxy
 from tests.bench.replies import CASES, SMALLER
 
 GOAL = 60
-"""Milliseconds, or what mitmproxy itself shows."""
+"""Milliseconds."""
 PACE = 100
 """Events a second."""
 LONGEST = 40
@@ -39,63 +40,52 @@ class Extent:
 
     part: int = 1
     """The work of a case is divided by this."""
-    beside: tuple[int, ...] = (0, 60)
-    """How many more streams there are."""
-    begin: float = 1.0
-    """Seconds until all streams run."""
-    seconds: int = 14
-    """For which they run."""
     rounds: int = 3
 
 
 FULL = Extent()
-QUICK = Extent(part=SMALLER, seconds=4)
-SMOKE = Extent(part=SMALLER, beside=(0,), begin=0.3, seconds=1, rounds=1)
+QUICK = Extent(part=SMALLER)
+SMOKE = Extent(part=SMALLER, rounds=1)
 """Shows that it runs."""
+BEGIN = 0.3
+"""Seconds of a stream before the case begins, and in which its delays do not count."""
 _ID = re.compile(rb'"(resp_[0-9a-f]{32})"')
 
 
 def stalls(bench: Bench, extent: Extent | None = None) -> Iterator[Row]:
-    """The longest delay beside each case, with mitmproxy alone and with Dragoman."""
+    """The longest delay beside each case.  Plain mitmproxy has none of this work."""
     extent = extent or (QUICK if bench.quick else FULL)
-    proxies = {"plain": bench.proxy(plain=True), "ours": bench.proxy()}
+    fetch(bench.proxy().port, request("clean-1", CHAT))  # its start is over
     for name, case in CASES.items():
-        for beside in extent.beside:
-            what = f"longest delay beside {case.what}, {beside} more streams"
-            sides = {
-                side: partial(_longest, proxy, name, beside, extent)
-                for side, proxy in proxies.items()
-            }
-            found = bench.rounds(what, sides, rounds=extent.rounds, warm_up=0)
-            plain, ours = Samples(found["plain"]), Samples(found["ours"])
-            yield Row(what, "ms", plain, ours, "value", Goal(max(GOAL, round(plain.median))))
+        what = f"longest delay beside {case.what}"
+        sides = {"": partial(_longest, bench.proxy(), name, extent.part)}
+        found = bench.rounds(what, sides, rounds=extent.rounds, warm_up=0)
+        yield Row(what, "ms", None, Samples(found[""]), "value", Goal(GOAL), "–")
 
 
-def _longest(proxy: Proxy, name: str, beside: int, extent: Extent) -> float:
+def _longest(proxy: Proxy, name: str, part: int) -> float:
     """Milliseconds that an event is under way, at most, while the case runs."""
-    given = str(proxy.port), name, str(extent.part)
-    command = [sys.executable, "-m", "tests.bench.stalls", *given]
-    found: list[float] = []
+    command = [sys.executable, "-m", "tests.bench.stalls", str(proxy.port), name, str(part)]
+    asked = request(f"stamped-{LONGEST * PACE}", CHAT, pace=str(PACE))
+    ended, found = threading.Event(), array("d")
     with subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as sender:
         assert sender.stdin and sender.stdout
         sender.stdout.readline()
-        asked = request(f"stamped-{extent.seconds * PACE}", CHAT, pace=str(PACE))
-        streams, skipped = 1 + beside, int(extent.begin * PACE)
-        ticker = threading.Thread(
-            target=lambda: found.extend(
-                delays(proxy.port, asked, streams, extent.begin / 2, skipped=skipped)
-            )
+        stream = threading.Thread(
+            target=lambda: found.extend(delays_until(proxy.port, asked, ended))
         )
-        ticker.start()
-        ticker.join(1.5 * extent.begin)
+        stream.start()
+        stream.join(BEGIN)
         sender.stdin.write(b"\n")
         sender.stdin.flush()
-        seconds_taken = sender.stdout.readline().decode().strip()
-        ticker.join()
-    progress(f"{name}, {beside}: {max(found):.0f} ms; {seconds_taken}")
-    return max(found)
+        answer = sender.stdout.readline().decode().strip()
+        ended.set()
+        stream.join()
+    longest = max(found[int(BEGIN * PACE / 2) :])
+    progress(f"{name}: {longest:.0f} ms; {answer}")
+    return longest
 
 
 def _send(port: int, name: str, part: int) -> None:

@@ -18,7 +18,7 @@ def start(bench: Bench) -> Iterator[Row]:
     write_bytecode()
     confdir = bench.confdir()
     sides = {scripts: partial(_seconds, confdir, scripts) for scripts in ((), (ADDON,))}
-    found = bench.rounds("start-up", sides, rounds=14)
+    found = bench.rounds("start-up", sides, rounds=8, warm_up=1)
     baseline, measured = Samples(found[()]), Samples(found[ADDON,])
     yield Row("start-up", "s", baseline, measured, "difference", Goal(0.15), "mitmdump alone")
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from tests.bench.bench import Bench
 from tests.bench.client import CHAT, RESPONSES, request, take
-from tests.bench.cpu import EVENTS, ROUNDS, cpu_of
+from tests.bench.cpu import EVENTS, FEW, ROUNDS, cpu_of
 from tests.bench.figures import Goal, Row, Samples
 from tests.bench.load import ask
 from tests.bench.processes import Proxy
@@ -35,7 +35,7 @@ def length(bench: Bench) -> Iterator[Row]:
             for events in (_ANY, SHORT, LONG)
         }
         what = f"CPU of a turn 10 × as long: {name}"
-        found = bench.rounds(what, sides, rounds=ROUNDS)
+        found = bench.rounds(what, sides, rounds=FEW, warm_up=1)
         baseline, measured = (
             Samples.of([a - b for a, b in zip(found[events], found[_ANY], strict=True)], 1e3)
             for events in (SHORT, LONG)
@@ -52,7 +52,7 @@ def store(bench: Bench) -> Iterator[Row]:
         asked = request(f"stamped-{events}", RESPONSES, pace="2000")
         ends = {name: partial(_end, proxy.port, asked) for name, proxy in proxies.items()}
         what = f"end of a turn of {events:,} events that is kept"
-        found = bench.rounds(what, ends, rounds=40, warm_up=3)
+        found = bench.rounds(what, ends, rounds=20)
         baseline, measured = Samples(found["off"]), Samples(found["kept"])
         goal = Goal(STORE_MILLISECONDS)
         yield Row(what, "ms", baseline, measured, "difference", goal, against)
