@@ -280,6 +280,14 @@ def test_a_whole_reply_that_ends_early_is_an_http_error(body: bytes, stream: boo
     assert json.loads(given.body)["error"]["code"] == "server_error"
 
 
+@pytest.mark.parametrize(("status", "sent"), [(404, 404), (503, 503), (302, 502)])
+def test_an_error_keeps_its_status_and_a_redirect_is_not_followed(status: int, sent: int) -> None:
+    body = b'{"error":{"message":"no"}}'
+    given = at_once(answer(new_reply(Evidence()), body, status=status, stream=True))
+    assert (given.status, given.stream) == (sent, False)
+    assert json.loads(given.body)["error"]["message"] == "no"
+
+
 def test_a_document_is_converted_once_it_is_whole() -> None:
     pipeline = BridgePipeline(new_reply(Evidence()), None, max_document=1000)
     frames = pipeline.reply.open()

@@ -89,6 +89,18 @@ def test_what_a_client_reads(case: str) -> None:
     assert not got.broken
 
 
+@pytest.mark.parametrize(
+    ("name", "noted"),
+    [
+        ("functions.Echo", "inferred spelling of tool functions.Echo"),
+        ("paint", "called undeclared tool paint"),
+        ("echo", ""),
+    ],
+)
+def test_a_name_that_is_not_the_tools_own_is_on_record(name: str, noted: str) -> None:
+    assert run([calls(call(0, "{}", name=name)), *ended()]).noted == noted
+
+
 @pytest.mark.parametrize("case", TABLE)
 def test_what_is_cut_is_not_stopped_and_all_else_is(case: str) -> None:
     got = run(TABLE[case][0])

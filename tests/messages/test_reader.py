@@ -16,7 +16,7 @@ def event(kind: str, **fields: Any) -> Frame:
     return encode_chunk({"type": kind, **fields})
 
 
-def begin(index: int, **block: Any) -> Frame:
+def begin(index: int | None, **block: Any) -> Frame:
     return event("content_block_start", index=index, content_block=block)
 
 
@@ -40,6 +40,10 @@ MESSAGE: Json = {"type": "message", "id": "msg_1", "model": "kimi", "content": [
             ["text 0 begins", "text 0: a", "text 0 ends"],
         ),
         ([begin(0, type="text", text="a")], ["text 0 begins", "text 0: a"]),
+        (
+            [begin(None, type="text", text="a"), begin(None, type="text", text="b")],
+            ["text 0 begins", "text 0: a", "text 1 begins", "text 1: b"],
+        ),
         (
             [
                 begin(0, type="thinking", thinking=""),

@@ -145,7 +145,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Changes the code, and sees whether tests fail.")
     parser.add_argument("--seed", type=int, default=1, help="another one: other mutants")
     parser.add_argument("--count", type=int, default=200, help="how many mutants")
-    parser.add_argument("--seconds", type=float, default=30, help="of tests for one mutant")
+    parser.add_argument("--seconds", type=float, default=20, help="of tests for one mutant")
     parser.add_argument("rooms", nargs="*", default=ROOMS, help=f"{' '.join(TESTED)}, or a file")
     options = parser.parse_args()
     if sys.version_info < (3, 12):

@@ -125,6 +125,7 @@ def recorded(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "lines"
         if not (child := os.fork()):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             made = Coverage(imported=imported)
             recorder = Recorder()
             recorder.within(functions)
