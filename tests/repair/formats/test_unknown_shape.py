@@ -68,6 +68,7 @@ SHAPES = {
     "square brackets": (f"[run tool=bash]{LS}[/run]", BASH),
     "doubled brackets": (f"[[CALL bash]]{LS}[[/CALL]]", BASH),
     "BEGIN and END": (f'[ACT]\n{{"name": "bash", "arguments": {LS}}}\n[END_ACT]', BASH),
+    "an END behind its word": (f"[ACT]\nbash {LS}\n[ACT_END]", BASH),
     "tokens": (f"<|do|>bash<|with|>{LS}<|done|>", BASH),
     "a name in a token": (f"<|do:bash|>{LS}<|done|>", BASH),
     "a key in a token": ("<|do|>bash<|arg:command|>ls<|/arg|><|done|>", BASH),
@@ -166,6 +167,8 @@ TEXTS = {
     "two": '<bash command="ls"/>\n<bash command="pwd"/>',
     "two in one": '<do><bash command="ls"/><read path="a"/></do>',
     "two names": f"<use><name>bash</name><tool>read</tool>{LS}</use>",
+    "an END behind another word": f"[ACT]\nbash {LS}\n[RUN_END]",
+    "an END alone": f"[ACT_END]\nbash {LS}",
     "an end is missing": "<use><name>bash</name><command>ls</command>",
     "another end": "<use><name>bash</name><command>ls</command></call>",
     "another end, then an argument": (

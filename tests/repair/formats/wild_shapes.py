@@ -214,6 +214,10 @@ WILD: dict[str, tuple[str, str]] = {
     "gemma, call before JSON": (f"<|tool_call>call:{OBJECT}<tool_call|>", BASH),
     "hermes, a bar in its tag": (f"<tool_call|>{OBJECT}</tool_call>", BASH),
     "lm studio, another end": (f"[TOOL_REQUEST]{OBJECT}[TOOL_REQUEST_END]", BASH),
+    "lm studio, a name before JSON": (
+        f"So.\n[TOOL_REQUEST]\nbash {LS}\n[TOOL_REQUEST_END]",
+        f"So.\n{BASH}",
+    ),
     "lm studio, the name in brackets": (f"[bash]\n{LS}\n[END_TOOL_REQUEST]", BASH),
     "dsml, the name in a parameter's tag": (
         f'<{D} parameter name="bash">\n <{D} parameter name="command" string="true">ls'

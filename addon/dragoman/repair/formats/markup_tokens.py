@@ -75,6 +75,8 @@ class Tag(NamedTuple):
         opens = "[" * (1 + bool(found[6])) if square else f"<{found[1]}"
         groups = (7, 8, 9, 10) if square else (2, 3, 4, 5)
         end, head, attributes, empty = found.group(*groups)
+        if square and head.endswith(("_END", "_end")):
+            end, head = end or head[-4:], head[:-4]
         words = [head, *map(_bare, _JOINT.split(head, 1))]
         pairs = [(key, _bare(each)) for key, each in _ATTRIBUTE.findall(attributes)]
         return cls(opens, bool(end), list(dict.fromkeys(words)), pairs, bool(empty))
