@@ -73,6 +73,12 @@ READINGS: dict[str, tuple[str, str, list[tuple[str, str]], str | None]] = {
         [BASH, READ],
         "Steps:\n    ",
     ),
+    "a call that is indented by less, and begins a block of code": (
+        "minimax-m2",
+        f"Steps:\n    {INVOKE}\n{READS}",
+        [BASH],
+        f"Steps:\n        \n\n{READS}",
+    ),
     "an attribute with a sign in it": ("minimax-m2", NOTED, [BASH], ""),
     "a section with text that an indent might quote, and a marker without a header": (
         "kimi-k2.5",

@@ -23,7 +23,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from .markdown_containers import FEW_LINES, QUOTED_LINE, Containers, width
+from .markdown_containers import FEW_LINES, Containers, nested, width
 from .markdown_fences import MAX_INDENT, Fences, closes, opened, unclosed
 from .quotation import OPENING, ROW, Quotation, closing_marks
 
@@ -133,11 +133,12 @@ class MarkdownCode:
     def quotation(self, *, after_call: bool = False) -> Quotation | None:
         """How calls that begin here may be quoted, if code is not open for certain; None if
         nothing quotes them.  What comes right `after_call` is as that was, but for an indented
-        block that begins between the two."""
-        indent = self._indent() if self._line.startswith((" ", "\t")) else 0
+        block that begins between the two; calls that are indented alike are all real, or none."""
+        line, indent = nested(self._line)
+        indent = indent or self._indent()
         if after_call:
-            return Quotation(indent) if indent and width(self._line) > self._call_indent else None
-        line = QUOTED_LINE.match(f"{self._line}x") is not None
+            alike = width(self._line) == self._call_indent
+            return Quotation(indent) if indent and not alike else None
         inline, row = self.inline, ROW.match(self._line) is not None
         closers = closing_marks(self.tail) if OPENING.search(self.tail) else ()
         found = line or indent or inline or closers or row

@@ -10,13 +10,17 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-QUOTED_LINE = re.compile(r" {0,3}>(?:[ \t\r]|\Z)")
+_QUOTE = re.compile(r" {0,3}>")
+_QUOTES = re.compile(r"[ \t]*>(?:[ \t\r]|(?=[ \t]*>)|(?=(?:[-*+]|\d{1,9}[.)])[ \t])|\Z)")
+"""A ``>`` that quotes, however far its line is indented, as list items may hold it."""
 LIST_ITEM = re.compile(
     r"[ \t]*(?:[-*+]|0*+(?:1(?=[.)])|(\d{1,9}))[.)])(?:[ \t]{1,4}(?=[^ \t])|[ \t]|\Z)"
 )
 """The beginning of an item; its number if it is not 1, as one that is may follow a paragraph."""
 _MAY_HOLD = re.compile(r"[ \t]*(?:[-*+>]|\d{1,9}[.)]|<[a-z/!?])", re.IGNORECASE)
 """What begins a line after which more may be open than a paragraph."""
+MAX_NESTED = 8
+"""List items and quotations that may begin in one line."""
 FEW_LINES = 32
 """Lines before an indented one that are looked at where no list, quotation or HTML is."""
 _NO_PARAGRAPH = re.compile(
@@ -121,9 +125,26 @@ class Containers:
 def unquoted(line: str) -> tuple[int, str]:
     """How many ``>`` begin a line, and what it is without them."""
     depth = 0
-    while QUOTED_LINE.match(line) or (depth and line.lstrip(" ").startswith(">")):
+    while _QUOTE.match(line):
         line, depth = line.partition(">")[2].removeprefix(" "), depth + 1
     return depth, line
+
+
+def nested(line: str) -> tuple[bool, int]:
+    """What begins in this beginning of a line and holds what comes next: whether a quotation does;
+    and the columns by which that is indented, if it is code that begins its list item."""
+    line = f"{line.expandtabs(4)}x"
+    rest, is_quoted, margin = line, False, 0
+    for _ in range(MAX_NESTED):
+        if found := _QUOTES.match(rest):
+            rest, is_quoted, margin = rest[found.end() :], True, 0
+        elif item := LIST_ITEM.match(rest):
+            rest = rest[item.end() :]
+            margin = len(line) - len(rest)
+        else:
+            break
+    is_code = margin and rest.lstrip() == "x" and width(rest) >= 4
+    return is_quoted, margin + 4 if is_code else 0
 
 
 def width(line: str) -> int:

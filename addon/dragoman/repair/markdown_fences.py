@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from .markdown_containers import LIST_ITEM, Containers, unquoted, width
+from .markdown_containers import LIST_ITEM, MAX_NESTED, Containers, unquoted, width
 from .quotation import TICKS
 
 MAX_INDENT = 3
@@ -22,8 +22,6 @@ _CLOSES = re.compile(r"([ \t\r>]{0,80}+)(`{3,}+|~{3,}+)[ \t\r>]*+")
 _BEGUN = re.compile(r"(?:\A|\n)( {0,80}+)[^ \t\r\n]")
 """A line with its blanks, as far as it has more than these."""
 _UNQUOTED = re.compile(r"(?:\A|\n)(?! {0,3}>|\Z)")
-_MARKERS = 8
-"""List items that may begin in the line of a fence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +94,7 @@ def _strictly(fence: Fence, before: str, above: Containers) -> Fence | None:
     same = margin == max(above.margins, default=0)
     if above.html and same:
         return None
-    for _ in range(_MARKERS):
+    for _ in range(MAX_NESTED):
         if (item := LIST_ITEM.match(rest)) is None:
             break
         continues = paragraph and same

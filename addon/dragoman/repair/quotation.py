@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .markdown_containers import QUOTED_LINE, width
+from .markdown_containers import width
 
 TICKS = re.compile("`+")
 _BLANK_LINE = re.compile(r"\n[ \t\r]*\n")
@@ -96,7 +96,7 @@ class Quotation:
             return None
         lines = [line for line in others if line.strip()]
         indent = self.indent if all(width(line) >= self.indent for line in lines) else 0
-        line = self.line and all(QUOTED_LINE.match(line) for line in lines)
+        line = self.line and all(line.lstrip().startswith(">") for line in lines)
         if over and (indent or line):
             return None
         inline, row = () if others else self.inline, self.row and not others
