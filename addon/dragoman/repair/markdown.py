@@ -23,7 +23,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from .markdown_containers import FEW_LINES, Containers, nested, width
+from .markdown_containers import FEW_LINES, MAY_HOLD, Containers, nested, width
 from .markdown_fences import MAX_INDENT, Fences, closes, opened, unclosed
 from .quotation import OPENING, ROW, Quotation, closing_marks
 
@@ -134,8 +134,9 @@ class MarkdownCode:
         """How calls that begin here may be quoted, if code is not open for certain; None if
         nothing quotes them.  What comes right `after_call` is as that was, but for an indented
         block that begins between the two; calls that are indented alike are all real, or none."""
-        line, indent = nested(self._line)
-        indent = indent or self._indent()
+        line, indent = nested(self._line) if MAY_HOLD.match(self._line) else (False, 0)
+        if self._line.startswith((" ", "\t")):
+            indent = indent or self._indent()
         if after_call:
             alike = width(self._line) == self._call_indent
             return Quotation(indent) if indent and not alike else None

@@ -17,7 +17,7 @@ LIST_ITEM = re.compile(
     r"[ \t]*(?:[-*+]|0*+(?:1(?=[.)])|(\d{1,9}))[.)])(?:[ \t]{1,4}(?=[^ \t])|[ \t]|\Z)"
 )
 """The beginning of an item; its number if it is not 1, as one that is may follow a paragraph."""
-_MAY_HOLD = re.compile(r"[ \t]*(?:[-*+>]|\d{1,9}[.)]|<[a-z/!?])", re.IGNORECASE)
+MAY_HOLD = re.compile(r"[ \t]*(?:[-*+>]|\d{1,9}[.)]|<[a-z/!?])", re.IGNORECASE)
 """What begins a line after which more may be open than a paragraph."""
 MAX_NESTED = 8
 """List items and quotations that may begin in one line."""
@@ -78,7 +78,7 @@ class Containers:
     def after_last(self, lines: tuple[str, ...]) -> tuple[Containers, tuple[str, ...]]:
         """As much of these lines as need not be known: those that are open after the first, and
         the others.  Where nothing holds other lines, the last few show whether a paragraph is."""
-        if self.hold or any(map(_MAY_HOLD.match, lines)):
+        if self.hold or any(map(MAY_HOLD.match, lines)):
             return self.after(lines), ()
         return Containers(), lines[-FEW_LINES:]
 
