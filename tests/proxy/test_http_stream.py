@@ -223,3 +223,25 @@ def test_after_long_work_on_a_piece_others_run(monkeypatch: pytest.MonkeyPatch) 
         assert exchange.hooks.count("dragoman_pause") == 3
         (call,) = read(sent).calls
         assert (call["name"], call["arguments"]) == ("bash", '{"command":"ls"}')
+
+
+@pytest.mark.parametrize(
+    ("asked", "path"), [(CHAT, "/v1/chat/completions"), (RESPONSES, "/v1/responses")]
+)
+def test_other_flows_run_while_a_document_in_place_of_a_stream_is_read(
+    monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any], path: str
+) -> None:
+    monkeypatch.setattr(http_stream, "LONG", -1.0)
+    message = {"role": "assistant", "content": "Some text. " * 20_000}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    document = json.dumps({"object": "chat.completion", "choices": [choice]}).encode()
+    with Exchange(monkeypatch, dragoman_bridge="~u /responses") as exchange:
+        exchange.ask(asked, path)
+        exchange.answer("content-type: application/json")
+        exchange.to_client()
+        exchange.piece(document)
+        pauses = exchange.hooks.count("dragoman_pause")
+        body = exchange.end()
+        assert body.endswith(b"0\r\n\r\n")
+        assert message["content"].encode() in body
+        assert exchange.hooks.count("dragoman_pause") > pauses + 5

@@ -87,10 +87,15 @@ class BridgePipeline:
                 return self.fail("The upstream's answer is too large.")
         return self._events.drain()
 
+    def document(self) -> Steps[list[Frame]] | None:
+        """Once the upstream's body has ended: the conversion of one that is no event stream."""
+        document = self._form.document()
+        return None if document is None else self._convert_document(document)
+
     def close(self) -> list[Frame]:
         """The upstream's body has ended."""
-        if (document := self._form.document()) is not None:
-            return at_once(self._convert_document(document))
+        if (document := self.document()) is not None:
+            return at_once(document)
         self._take(self._form.close())
         self._work_all(self._splitter.close())
         return self.conclude() if self.reply.turn_end.settled else self._break_off(EARLY)

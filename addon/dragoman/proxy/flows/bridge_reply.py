@@ -19,6 +19,7 @@ from ...bridge.reply.bridge_pipeline import Answer, BridgePipeline, answer, fail
 from ...bridge.reply.converter import ReplyConverter
 from ...chat.repair import ChatRepair
 from ...notes import Evidence, printable
+from ...reply.stage import Steps
 from ...stored.store import NotOpened, StoreError
 from ...wire.errors import Refused
 from ...wire.json_codec import Json, NotJson
@@ -261,7 +262,17 @@ class BridgeStream(LiveStream):
         frames: list[Frame] = []
         try:
             if not self.reply.writer.ended:
+                if (document := self._pipeline.document()) is not None:
+                    self._document = self._converted(document)
+                    return b""
                 frames = self._pipeline.close()
+        except Exception:
+            frames = self._fault("Dragoman could not convert the upstream's reply.")
+        return self._leaving(frames)
+
+    def _converted(self, document: Steps[list[Frame]]) -> Steps[bytes]:
+        try:
+            frames = yield from document
         except Exception:
             frames = self._fault("Dragoman could not convert the upstream's reply.")
         return self._leaving(frames)

@@ -19,6 +19,7 @@ from mitmproxy import http
 
 from ...bridge.reply.bridge_pipeline import BridgePipeline
 from ...reply.repair_pipeline import RepairPipeline
+from ...reply.stage import Steps
 from ..http_headers import EVENT_STREAM, encoding_of, is_encoded, media_type
 from ..observe.recorder import FlowRecorder
 from ..routes import is_replayed
@@ -105,6 +106,8 @@ class LiveStream(ABC):
         """Whether what still comes is ignored."""
         self._held = b""
         """What is sent next, when what has ended is kept."""
+        self._document: Steps[bytes] | None = None
+        """The work on a reply that has ended, and is no event stream; its result is sent."""
         self._ends_at = NEVER
         """When the reply ends if its upstream does not end it."""
         self._sent_at = time.monotonic()
@@ -156,6 +159,9 @@ class LiveStream(ABC):
             if sent:
                 yield sent
             yield Pause()
+            if self._document is not None:
+                sent = self._recorded(self._step(self._document))
+                continue
             if self._held:
                 yield Keep()
                 held, self._held = self._held, b""
@@ -168,6 +174,15 @@ class LiveStream(ABC):
                 sent = self._recorded(self._feed(b""))
                 continue
             return
+
+    def _step(self, document: Steps[bytes]) -> bytes:
+        try:
+            next(document)
+        except StopIteration as end:
+            self._document = None
+            sent: bytes = end.value
+            return sent
+        return b""
 
     def _recorded(self, sent: bytes) -> bytes:
         """What is sent while the upstream is silent."""

@@ -27,7 +27,7 @@ from ...inspect.outcome import UNREAD
 from ...messages.repair import OVERFLOW_REWORDED
 from ...repair.declared_tools import DeclaredTools
 from ...reply.repair_pipeline import RepairPipeline
-from ...reply.stage import RepairStage, at_once
+from ...reply.stage import RepairStage, Steps
 from ...wire.chat_end import EARLY, TAIL, broken_off, has_ended
 from ...wire.context_overflow import reworded_body
 from ...wire.json_codec import NotJson
@@ -365,7 +365,8 @@ class RepairStream(LiveStream):
             self._say(self._pipeline.error)
         if self._pipeline.document is None:
             return self._until_turn_end(sent)
-        return self._repaired(self._pipeline.document)
+        self._document = self._repaired(self._pipeline.document)
+        return b""
 
     def _keep_waiting(self) -> bytes:
         """Sent between two events: clients ignore it."""
@@ -387,11 +388,11 @@ class RepairStream(LiveStream):
             sent = self._ended(self._pipeline.fall_back(message))
         return self._named(sent)
 
-    def _repaired(self, document: bytes) -> bytes:
+    def _repaired(self, document: bytes) -> Steps[bytes]:
         """A reply that is no event stream; as it came after a fault."""
         try:
             self._read.whole(len(document))
-            sent = self._named(at_once(self._repair.document(document)))
+            sent = self._named((yield from self._repair.document(document)))
         except Exception:
             self._read.stopped = True
             logger.exception("%s: repair failed; the reply passes as it came", self._name)
