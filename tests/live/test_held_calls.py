@@ -82,7 +82,8 @@ def test_a_break_within_a_call_leaves_no_text_of_it_to_be_joined(
 def test_a_client_that_joins_a_retry_with_what_came_before_has_one_whole_call(
     fault: str, plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]
 ) -> None:
-    """As Continue does: it asks the same again, and goes on with the message that it has."""
+    """As Continue and kimi-cli do: they ask the same again; Continue goes on with the message that
+    it has, and kimi-cli shows both."""
     chat = Chat(plain_upstream, mitmdump("--mode", f"reverse:{plain_upstream.url}"))
     texts = [*HALF, "}", "<|tool_call_end|>"]
     whole = sse([chunk({"content": piece}, model="kimi-k2.5") for piece in texts])
@@ -98,7 +99,7 @@ def test_a_client_that_joins_a_retry_with_what_came_before_has_one_whole_call(
 def test_a_client_that_sends_on_what_it_had_asks_again_without_a_half_call(
     fault: str, plain_upstream: Upstream, mitmdump: Callable[..., Mitmdump]
 ) -> None:
-    """As qwen-code and kimi-cli ask again after a break: with what has come as a message."""
+    """As qwen-code asks again after a break: with what has come as a message, and a user's line."""
     chat = Chat(plain_upstream, mitmdump("--mode", f"reverse:{plain_upstream.url}"))
     texts = [chunk({"content": piece}, model="kimi-k2.5") for piece in HALF]
     said = sse(texts, done=False)
