@@ -77,6 +77,8 @@ class RepairPipeline:
         """Why the reply ends early, if it does."""
         self.broken = ""
         """Why the client's reply has to break off, if it does."""
+        self.early = False
+        """Whether it does, if so, as the upstream's body has ended before its turn."""
 
     def heartbeat(self) -> bytes:
         """What keeps the client waiting now: nothing within an event, or at the end."""
@@ -224,6 +226,7 @@ class RepairPipeline:
             self._unrepaired.extend(rest or ())
             self._take(b"", at_end=True)
         if half or self._is_cut(b"") or self._is_in_call:
+            self.early = True
             self._break_off(EARLY)
         elif not self._verbatim:
             self._out += self._repair.close()

@@ -75,6 +75,8 @@ class BridgePipeline:
         run.  The next call goes on, with a piece or none."""
         self.broken = ""
         """Why the client's reply has to break off now; empty if it need not."""
+        self.early = False
+        """Whether it does, if so, as the upstream's body has ended before its turn."""
 
     def feed(self, data: bytes) -> list[Frame]:
         """A piece of the upstream's body, or none: see `waits`."""
@@ -98,10 +100,12 @@ class BridgePipeline:
             return at_once(document)
         self._take(self._form.close())
         self._work_all(self._splitter.close())
+        self.early = True
         return self.conclude() if self.reply.turn_end.settled else self._break_off(EARLY)
 
     def conclude(self) -> list[Frame]:
         """The turn is over; the end of the body is not waited for."""
+        self.early = True
         return self._end(self._stage.close, EARLY)
 
     def give_up(self, error: str) -> list[Frame]:

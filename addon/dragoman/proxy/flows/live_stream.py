@@ -139,6 +139,12 @@ class LiveStream(ABC):
         return [sent] if sent else []
 
     @property
+    def early(self) -> bool:
+        """Whether the reply breaks off, if it does, as the upstream's body has ended before its
+        turn."""
+        return self._pipeline.early
+
+    @property
     def wakes_at(self) -> float:
         """When `wake` is due, by `time.monotonic`, if nothing comes till then."""
         return min(self._sent_at + self._heartbeat, self._ends_at)

@@ -22,7 +22,6 @@ from ...inspect.stats import Stats
 from ...notes import ReplyFacts, TurnFacts, printable
 from ...repair.declared_tools import DeclaredTools
 from ...reply.facts import ReplyReader
-from ...wire.chat_end import EARLY
 from ..flow_state import forget, state_of
 from ..flows.live_stream import LiveStream, WatchedStream
 from ..routes import is_self_test
@@ -249,7 +248,8 @@ def _broken(flow: http.HTTPFlow, facts: TurnFacts) -> str:
     """Which connection broke off, in words; empty if none, or none before the client had all."""
     if flow.error is None or (facts.client.ended and flow.error.msg != Error.KILLED_MESSAGE):
         return ""
-    if flow.error.msg == EARLY:
+    stream = flow.response.stream if flow.response is not None else None
+    if isinstance(stream, LiveStream) and stream.early:
         return "ended early"
     return "client left" if state_of(flow).client_left else "connection broken"
 
