@@ -35,6 +35,19 @@ def test_a_last_event_that_is_large_and_has_no_end() -> None:
     assert repair(cut, {}) == cut
 
 
+@pytest.mark.parametrize(
+    ("last", "dropped"),
+    [(b'data: {"choices": [], "us', True), (b"data: [DONE]", False), (b": bye", False)],
+)
+def test_half_an_event_before_an_end_that_is_added_is_dropped(last: bytes, dropped: bool) -> None:
+    evidence = Evidence()
+    body = sse([chunk({"content": CALL})], done=False) + last
+    repaired = repair(body, REQUEST, evidence=evidence)
+    assert '"finish_reason":"tool_calls"' in repaired.decode()
+    assert b'"us' not in repaired
+    assert ("dropped an event without its end" in evidence.lines()) == dropped
+
+
 def test_an_event_that_came_in_pieces() -> None:
     stage = ChatRepair(DeclaredTools({}), RepairOptions(), Evidence(), NOW)
     splitter = FrameSplitter(max_frame=LARGE)

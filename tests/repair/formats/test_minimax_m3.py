@@ -117,6 +117,7 @@ def test_what_leaks_is_read_as_it_is_meant(text: str, wanted: str) -> None:
         f"`{P}` begins each, as in `{P}<tool_call>`.",
         f"```\n{section(LS)}\n```\n",
         section(call("rm", element("all", "x"))),
+        section(call("write", element("path", "1"), element("lines", "[1"))),
         f"{P}<tool_call> that nothing follows",
         f'{P}<invoke name="bash"> begins one',
         "a[0] ]<] ]<]mini",

@@ -40,6 +40,9 @@ TABLE = {
         BASH.replace("ls", "ls\n<function finish>\n</p>"),
         MEANT.replace("ls", r"ls\n<function finish>\n</p>"),
     ),
+    "line ends of Windows": (BASH.replace("\n", "\r\n"), MEANT),
+    "a word for a number": (BASH.replace("15", "soon"), MEANT.replace("15", '"soon"')),
+    "a sign of markup in it": (BASH.replace("15", "x < 5"), "="),
     "no end of a parameter": (BASH.replace("</parameter>\n", ""), MEANT),
     "a parameter that the tool has not": (
         f"<function=bash>\n{LS.replace('ls', '<parameter=x>')}\n</function>",
