@@ -64,6 +64,8 @@ TABLE = {
         f'<tool_call>{{"name": "bash", "args": {LS}\n</tool_call>.',
         f"{MEANT}.",
     ),
+    "the end of a list that has not begun": (f"<tool_call>{OBJECT}]</tool_call>.", "="),
+    "a comma outside of a list": (f"<tool_call>{OBJECT}, {OBJECT}</tool_call>.", "="),
     "cut off in args": (f'<tool_call>{{"name": "bash", "args": {LS}', "="),
     "cut off before arguments": ('<tool_call>{"name": "bash", "arguments": {', "="),
     "quoted tags": (

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dragoman.repair.formats.enclosed_json import HERMES
 from dragoman.repair.formats.glm import GLM
 from dragoman.repair.formats.qwen import QWEN
+from tests.repair.formats.leaks import dropped
 from tests.repair.formats.turns import Turn, assert_reads_back, read_at_any_cut, streamed, turns
 from tests.repair.turns import cut
 
@@ -39,6 +40,10 @@ TABLE = {
     "the tag of a call without its sign in a value": (
         BASH.replace("ls", "ls\n<function finish>\n</p>"),
         MEANT.replace("ls", r"ls\n<function finish>\n</p>"),
+    ),
+    "a parameter after the call": (
+        f"<tool_call>{BASH}<parameter=x></tool_call>.",
+        f"{MEANT}<parameter=x></tool_call>.",
     ),
     "line ends of Windows": (BASH.replace("\n", "\r\n"), MEANT),
     "a word for a number": (BASH.replace("15", "soon"), MEANT.replace("15", '"soon"')),
@@ -113,6 +118,11 @@ TABLE = {
 @pytest.mark.parametrize(("text", "wanted"), TABLE.values(), ids=list(TABLE))
 def test_what_a_text_says_however_it_is_cut(text: str, wanted: str) -> None:
     assert read_at_any_cut(text, GLM, HERMES, QWEN) == (text if wanted == "=" else wanted)
+
+
+def test_nothing_is_taken_out_of_a_section_but_its_call() -> None:
+    assert dropped(QWEN, f"<tool_call>{BASH}</tool_call>.") == []
+    assert dropped(QWEN, f"<tool_call>{BASH}</function></tool_call>.") == ["stray call_end"]
 
 
 @pytest.mark.parametrize(("finish", "called"), [("length", 0), ("stop", 2)])
