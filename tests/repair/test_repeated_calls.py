@@ -13,8 +13,11 @@ from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair import repeated_calls
 from dragoman.repair.declared_tools import DeclaredTools
+from dragoman.repair.events import Call
 from dragoman.repair.repair_options import RepairOptions
+from dragoman.repair.repeated_calls import RepeatedCalls
 from dragoman.reply.repair_pipeline import RepairPipeline
+from dragoman.wire.reply_bounds import Budget
 from dragoman.wire.sse import Frame
 from tests.counting import calls_of
 from tests.repair.formats.turns import REQUEST
@@ -275,3 +278,20 @@ def test_what_is_compared_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     values = ('{"timeout":1, "lines":2}', '{"lines":2, "timeout":1}')
     assert calls([("leaked", values[0]), ("native", values[0])]) == 1
     assert calls([("leaked", values[0]), ("native", values[1])]) == 2
+
+
+def test_what_is_held_leaves_once_it_differs_and_nothing_is_held_after_it() -> None:
+    compared: RepeatedCalls[str] = RepeatedCalls(Evidence(), Budget())
+    compared.leaked(Call("bash", [PUSH]))
+    call = compared.begin("bash", leaked=False)
+    assert (compared.add(call, "piece", PULL), compared.holds) == ([], True)
+    assert (compared.end(call), compared.holds) == (["piece"], False)
+    assert compared.close() == []
+
+
+def test_what_follows_a_call_that_was_dropped_is_dropped() -> None:
+    compared: RepeatedCalls[str] = RepeatedCalls(Evidence(), Budget())
+    compared.leaked(Call("bash", [PUSH]))
+    call = compared.begin("bash", leaked=False)
+    assert (compared.add(call, "piece", PUSH), compared.end(call)) == ([], [])
+    assert (compared.add(call, "more"), compared.holds) == ([], False)
