@@ -124,6 +124,14 @@ LFM2 = {
     "the second one is not declared": (f"{BEGIN}[bash(command='ls'), rm()]{END}.", None),
     "no call": (f"{BEGIN}[1, 2]{END} {BEGIN}[bash]{END} {BEGIN}x.{END}", "="),
     "cut off": (f"{BEGIN}[bash(command='ls'", "="),
+    "a call of no tool after it": (
+        '<|tool_call_start|>[bash(command="ls"), rm()]',
+        f"{MEANT}, rm()]",
+    ),
+    "what may be its string, and a mark that is not escaped": (
+        '<|tool_call_start|>[bash(command="ls"), rm(path="y")]',
+        "=",
+    ),
 }
 LFM2["several"] = (LFM2["several"][0], f"{MEANT}[finish {{}}]{MEANT}.")
 LFM2["its closer in a string"] = (
