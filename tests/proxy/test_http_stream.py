@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
+from dragoman.bridge.reply.bridge_pipeline import BridgePipeline
+from dragoman.proxy.flows import bridge_reply
 from dragoman.proxy.mitm import http_stream
+from dragoman.reply.frame_queue import QueuedRepair
 from dragoman.wire.reply_bounds import MAX_REPLY
+from dragoman.wire.sse import Frame
 from tests.proxy.exchange import EVENT_STREAM, Exchange, unchunked
 from tests.repair.streams import chunk, read, sse
 from tests.repair.turns import REQUEST
@@ -55,7 +59,8 @@ def test_in_a_silence_there_is_a_heartbeat_at_each_interval_and_none_after_the_e
         exchange.to_client()
         assert unchunked(exchange.wait(20.5)) == COMMENT * times
         assert exchange.piece(HI) == HI
-        assert unchunked(exchange.wait(20.5)) == COMMENT * times, "measured from the last piece"
+        assert exchange.wait(4.9) == b"", "measured from the last piece"
+        assert unchunked(exchange.wait(15.6)) == COMMENT * times
         exchange.piece(STOP + DONE)
         exchange.end()
         assert exchange.wait(100) == b""
@@ -91,11 +96,26 @@ def test_a_reply_that_is_complete_ends_although_its_upstream_does_not(
         exchange.ask(RESPONSES, "/v1/responses")
         exchange.answer(EVENT_STREAM)
         exchange.piece(HI + STOP)
-        sent = exchange.wait(60)
+        assert exchange.wait(bridge_reply.TURN_END - 0.1) == b""
+        sent = exchange.wait(0.2)
         assert sent.endswith(b"0\r\n\r\n")
         assert events(unchunked(sent))[-1] == "response.completed"
         assert exchange.is_closed(exchange.server) and not exchange.is_closed(exchange.client)
         assert exchange.hooks[-1] == "response"
+
+
+def test_after_a_fault_in_a_reply_that_has_changed_both_sides_are_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    leak = '<|tool_call_begin|>bash:0<|tool_call_argument_begin|>{"command":"ls"}<|tool_call_end|>'
+    with Exchange(monkeypatch) as exchange:
+        exchange.ask(CHAT)
+        exchange.answer(EVENT_STREAM)
+        exchange.piece(sse([chunk({"content": leak})], done=False))
+        monkeypatch.setattr(QueuedRepair, "feed", lambda *_: 1 / 0)
+        assert exchange.piece(HI) == b""
+        assert exchange.is_closed(exchange.server) and exchange.is_closed(exchange.client)
+        assert exchange.hooks[-1] == "error"
 
 
 def test_where_the_upstream_breaks_what_it_held_leaves_and_the_reply_breaks_off(
@@ -209,6 +229,23 @@ def test_what_comes_while_a_reply_is_kept_comes_after_its_end(
         assert exchange.hooks[-1] == "dragoman_keep"
         assert exchange.wait(1) == b"0\r\n\r\n", "its upstream's end was not waited for"
         assert exchange.is_closed(exchange.server)
+
+
+@pytest.mark.parametrize("piece", [HI, STOP + DONE])
+def test_work_is_long_from_where_it_began(monkeypatch: pytest.MonkeyPatch, piece: bytes) -> None:
+    with bridged(monkeypatch) as exchange:
+        exchange.ask(RESPONSES, "/v1/responses")
+        exchange.answer(EVENT_STREAM)
+        exchange.piece(HI)
+        feed = BridgePipeline.feed
+
+        def slowly(pipeline: BridgePipeline, data: bytes) -> list[Frame]:
+            exchange.clock.now += 2 * http_stream.LONG
+            return feed(pipeline, data)
+
+        monkeypatch.setattr(BridgePipeline, "feed", slowly)
+        exchange.piece(piece)
+        assert exchange.hooks.count("dragoman_pause") == 1
 
 
 def test_after_long_work_on_a_piece_others_run(monkeypatch: pytest.MonkeyPatch) -> None:
