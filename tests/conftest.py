@@ -16,6 +16,7 @@ from tests.live.clients import Clients, not_run
 from tests.live.mitmdump import ADDON, ROOT, Mitmdump, Mitmdumps
 from tests.repair import streams
 
+gc.disable()
 Mitmdump.forked = forking.available()
 
 FAILED = pytest.StashKey[bool]()
@@ -144,9 +145,11 @@ def _keep_quick(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of tests stay until the end: no garbage collection need look at them again."""
+    """Thousands of tests stay until the end: no garbage collection looks at them while they are
+    made, or again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

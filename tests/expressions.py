@@ -38,6 +38,7 @@ class Found:
 
     pattern: re.Pattern[Any]
     name: str
+    """Its module, and its place there: `repair.quotation:_CLOSING_TAGS`."""
     uses: set[str] = field(default_factory=set)
 
 
@@ -53,18 +54,22 @@ def expressions() -> list[Found]:
     used = _uses_by_name()
     AUTO.compile()
     for pattern, path, use in _held():
-        last = path.rpartition(".")[2].partition("[")[0]
+        last = re.split(r"[.:]", path)[-1].partition("[")[0]
         add(pattern, path, {use} if use else used[last] or USES)
     for module, use, pattern in _written():
-        add(pattern, f"{module}: re.{use}", {use})
+        add(pattern, f"{module.removesuffix('.py').replace('/', '.')}: re.{use}", {use})
     for each in found.values():
         each.uses -= {use for use, more in _WITHIN.items() if each.uses & more}
     return sorted(found.values(), key=lambda each: each.name)
 
 
-def _modules() -> list[types.ModuleType]:
+def module_names() -> list[str]:
     names = [each.name for each in pkgutil.walk_packages([str(ADDON)], "dragoman.")]
-    return [importlib.import_module(name) for name in names if not name.endswith("__main__")]
+    return [name.removeprefix("dragoman.") for name in names if not name.endswith("__main__")]
+
+
+def _modules() -> list[types.ModuleType]:
+    return [importlib.import_module(f"dragoman.{name}") for name in module_names()]
 
 
 def _held() -> Iterator[tuple[re.Pattern[Any], str, str]]:
@@ -73,7 +78,7 @@ def _held() -> Iterator[tuple[re.Pattern[Any], str, str]]:
     seen: set[int] = set()
     kept: list[object] = []  # an id is that of an object only as long as the object lives
     waiting = [
-        (value, f"{module.__name__.removeprefix('dragoman.')}.{name}")
+        (value, f"{module.__name__.removeprefix('dragoman.')}:{name}")
         for module in _modules()
         for name, value in vars(module).items()
         if not name.startswith("__")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import zlib
 from typing import Any
 
 import pytest
@@ -48,7 +49,7 @@ def test_any_bytes_give_a_legal_stream(pieces: list[bytes]) -> None:
 @pytest.mark.parametrize("path", places(RICH)[1:], ids=lambda path: ".".join(map(str, path)))
 def test_a_wrong_type_in_any_field_gives_a_legal_stream(path: tuple[Any, ...]) -> None:
     *before, name = path
-    for wrong in WRONG:
+    for wrong in WRONG[zlib.crc32(repr(path).encode()) % 2 :: 2]:
         values = copy.deepcopy(RICH)
         holder: Any = values
         for step in before:
