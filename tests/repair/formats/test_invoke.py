@@ -298,6 +298,6 @@ def test_generated_turns_of_dsml_are_read_back(turn: Calls, size: int) -> None:
     read_back(DSML, write_dsml, turn, size)
 
 
-@given(calls(["<invoke name=", "</parameter", "<b>"], closer="</parameter>"), st.integers(1, 60))
+@given(calls(["<invoke name=", "`</parameter", "<b>"], closer="</parameter>"), st.integers(1, 60))
 def test_generated_turns_of_minimax_are_read_back(turn: Calls, size: int) -> None:
     read_back(MINIMAX_M2, write_m2, turn, size)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from ...wire.json_codec import loads
 from ..schema import is_open, properties, required
+from .damaged_boundary import Boundary
 from .elements import element_of, elements_json
 from .marker_set import TAG_LIMIT
 from .tags import ARGUMENT_LEVEL, LEVELS, OPENING, Tag, TagKind, TagTable
@@ -51,6 +52,8 @@ class Argument:
     """Whether it has its own closing tag."""
     opened: bool = True
     """Whether it has its opening tags, too."""
+    opener: str = ""
+    """These as they were written."""
     start: int = 0
     """Where the text begins in that of the call."""
     tags: tuple[Tag, ...] = ()
@@ -190,6 +193,27 @@ class Damage:
         quoted = all(_is_quoted(tag, argument) for tag in ends)
         return bool(ends) and not quoted and self._may_be_several(argument)
 
+    def holds_a_boundary(self, argument: Argument) -> bool:
+        """A value holds what is left of two tags, and then what may be the value of an argument
+        that the call lacks."""
+        key, opener, text = argument.key, argument.opener, argument.text
+        if self.table.nested or not (key and key in opener and self._is_text(argument)):
+            return False
+        declared = properties(self.schema)
+        absent = None if is_open(self.schema) else declared.keys() - self.keys
+        if absent is not None and not absent:
+            return False
+        boundary = Boundary.after(self.table.closer.format(key), opener, key, absent)
+        if any(True for _ in boundary.values_after(text)):
+            return True
+        kinds = [type_of(declared.get(each), self.schema) for each in absent or [""]]
+        if any(not kind.members or "string" in dict(kind.members) for kind in kinds):
+            lacks = not self.keys.issuperset(required(self.schema))
+            return lacks and any(True for _ in boundary.values_after(text, absent=True))
+        last = boundary.values_after(text.rstrip()[-TAG_LIMIT:], absent=True)
+        values = [value.strip() for value in last]
+        return any(not kind.json_of(value).startswith('"') for kind in kinds for value in values)
+
     def _may_open(self, tag: Tag, argument: Argument) -> bool:
         """Whether an opening tag in a value may be that of another argument."""
         if LEVELS[tag.kind] != ARGUMENT_LEVEL:
@@ -229,6 +253,7 @@ RULES: tuple[tuple[str, str, Callable[[Damage, Argument], bool]], ...] = (
     ("a value of another type", "5</param>", Damage.has_another_type),
     ("a value ends with part of a tag", "ls</par", Damage.ends_with_a_tag),
     ("a value holds tags", "ls</parameter>\n5", Damage.holds_tags),
+    ("a value holds two halves of tags", 'ls</paramout">5', Damage.holds_a_boundary),
 )
 """The rules by which a call is damaged: a name for the log, an example, and the rule."""
 

@@ -289,7 +289,8 @@ class CallText:
             own, text = closes is not None, text[:closes]
         tags = tuple(takewhile(lambda tag: tag.start < end.start, self._tags_from(start)))
         self._mended = self._mended or not (own and end.whole and opener.whole)
-        argument = Argument(opener.name, text, opener.type, own, opener.whole, start, tags)
+        written = self.text[opener.start : opener.end]
+        argument = Argument(opener.name, text, opener.type, own, opener.whole, written, start, tags)
         self._arguments.append(argument)
         wrong = own and self._table.nested and opener.name not in (None, end.name)
         wrong = wrong or not (end.whole or text.strip()) or self._begins_with_tag(argument)
