@@ -43,6 +43,21 @@ def test_a_stream_is_the_same_in_any_pieces_and_whole(folder: Path) -> None:
     assert repair_whole(stream, tools, RepairOptions(), Evidence(), NOW) == result
 
 
+@pytest.mark.parametrize(
+    ("rest", "dropped"),
+    [(b'data: {"choices": [], "us', True), (b"data: [DONE]", False), (b": bye", False)],
+)
+def test_half_an_event_after_the_finish_reason_is_dropped_on_record(
+    rest: bytes, dropped: bool
+) -> None:
+    evidence = Evidence()
+    pipeline = RepairPipeline(stage(LEAK), evidence)
+    stream = sse([chunk({"content": "a"}), chunk({}, "stop")], done=False)
+    sent = pipeline.feed(stream + rest) + pipeline.close()
+    assert sent.startswith(stream) and (rest in sent) != dropped
+    assert evidence.lines() == ["dropped an event without its end"] * dropped
+
+
 def test_after_a_large_event_the_next_one_waits_for_the_next_call_and_nothing_is_lost() -> None:
     chunks = [
         chunk({"content": text}) for text in ("a", "b" * 2 * LARGE, "c", "d" * 2 * LARGE, "e")

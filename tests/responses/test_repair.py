@@ -253,6 +253,7 @@ def test_a_call_that_is_cut_is_text_and_the_reply_is_incomplete() -> None:
     assert events[-1]["type"] == "response.incomplete"
     response = events[-1]["response"]
     assert response["incomplete_details"] == {"reason": "max_output_tokens"}
+    assert (response["status"], response["completed_at"]) == ("incomplete", None)
     (item,) = response["output"]
     assert item["content"][0]["text"] == f"Now.{SECTION[:-50]}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -67,3 +68,12 @@ def test_what_ends_before_its_end_is_broken(value: object, data: st.DataObject) 
     follower.follow(text, 0, end)
     follower.end()
     assert (follower.complete, follower.broken) == (end == len(text), end < len(text))
+
+
+@pytest.mark.parametrize("pieces", [["[", "1,", "2]"], ["[", '"a",', ' "b", ', "3]"]])
+def test_an_array_that_is_cut_after_a_comma_is_complete_at_its_end(pieces: list[str]) -> None:
+    progress = JsonProgress()
+    for piece in pieces:
+        assert not progress.complete
+        assert progress.follow(piece, 0, len(piece)) == len(piece)
+    assert progress.complete
