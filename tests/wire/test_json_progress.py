@@ -70,7 +70,7 @@ def test_what_ends_before_its_end_is_broken(value: object, data: st.DataObject) 
     assert (follower.complete, follower.broken) == (end == len(text), end < len(text))
 
 
-@pytest.mark.parametrize("pieces", [["[", "1,", "2]"], ["[", '"a",', ' "b", ', "3]"]])
+@pytest.mark.parametrize("pieces", [["[", "1,", "2,", "3]"], ["[", '"a",', ' "b", ', "3]"]])
 def test_an_array_that_is_cut_after_a_comma_is_complete_at_its_end(pieces: list[str]) -> None:
     progress = JsonProgress()
     for piece in pieces:
