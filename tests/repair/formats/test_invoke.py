@@ -301,3 +301,11 @@ def test_generated_turns_of_dsml_are_read_back(turn: Calls, size: int) -> None:
 @given(calls(["<invoke name=", "`</parameter", "<b>"], closer="</parameter>"), st.integers(1, 60))
 def test_generated_turns_of_minimax_are_read_back(turn: Calls, size: int) -> None:
     read_back(MINIMAX_M2, write_m2, turn, size)
+
+
+@pytest.mark.parametrize("tag", ['<invoke name="finish"/>', '<invoke name="finish" />'])
+@pytest.mark.parametrize("text", ["{}", "a {} b", "<function_calls>{}{}</function_calls>"])
+def test_a_call_in_one_tag_needs_no_section(text: str, tag: str) -> None:
+    meant = text.replace("<function_calls>", "").replace("</function_calls>", "")
+    said_ = at_any_cut(MINIMAX_M2, text.replace("{}", tag))
+    assert said_ == meant.replace("{}", "[finish {}]")
