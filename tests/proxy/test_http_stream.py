@@ -47,6 +47,7 @@ def test_the_opening_leaves_with_the_headers_and_each_piece_in_the_call_that_bro
         assert events(exchange.piece(HI))[-1] == "response.output_text.delta"
         assert events(exchange.piece(STOP + DONE))[-1] == "response.completed"
         assert exchange.end() == b"0\r\n\r\n"
+        assert not exchange.is_closed(exchange.server), "the next request can use it"
 
 
 @pytest.mark.parametrize(("interval", "times"), [(5, 4), (10, 2), (0, 0)])
