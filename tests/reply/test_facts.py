@@ -107,6 +107,22 @@ def test_what_came_whole_has_the_facts_of_its_bytes(path: Path) -> None:
     assert turns(read.client) == turns(client)
 
 
+@pytest.mark.parametrize("status", ["completed", "incomplete", "failed", "cancelled"])
+def test_a_response_that_came_whole_has_the_facts_of_its_bytes_whatever_its_status(
+    status: str,
+) -> None:
+    call = {"type": "function_call", "call_id": "c", "name": "bash", "arguments": "{}"}
+    error = {"code": "server_error", "message": "Broken."} if status == "failed" else None
+    response = {"object": "response", "status": status, "error": error, "output": [call]}
+    read, body = turn_reader(), json.dumps(response).encode()
+    tools, evidence = tools_of({}, "responses"), Evidence()
+    assert at_once(repair_in_steps(body, tools, RepairOptions(), evidence, 1, read=read)) == body
+    of_bytes = replace(read_reply(body).facts, first_token=None)
+    assert of_bytes.calls == ("bash",)
+    assert replace(read.upstream.facts, first_token=None) == of_bytes
+    assert replace(read.client.facts, first_token=None) == of_bytes
+
+
 def turns(read: ReplyReader) -> Any:
     kept = read.turns(last=True)
     return [(turn.reasoning, [call.name for call in turn.call_deltas]) for turn in kept]

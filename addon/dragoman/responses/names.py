@@ -11,12 +11,9 @@ from typing import Any, Literal
 
 from ..wire.json_codec import Json, dumps, string
 
-TERMINALS = frozenset(
-    {
-        *("response.completed", "response.incomplete", "response.failed"),
-        *("response.cancelled", "response.error"),  # other servers
-    }
-)
+FAILURES = frozenset({"response.failed", "response.cancelled", "response.error"})
+"""The last event of a turn that is not whole; two are of other servers."""
+TERMINALS = FAILURES | {"response.completed", "response.incomplete"}
 """The last event of a stream, with the whole response."""
 
 

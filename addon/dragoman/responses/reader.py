@@ -226,8 +226,7 @@ def _of_response(event: Json) -> Delta:
     kind, response = string(event.get("type")), event.get("response")
     response = response if isinstance(response, dict) else {}
     status = _status_of(response)
-    failed = kind in api.TERMINALS and kind not in _WHOLE
-    if failed or kind == "error" or response.get("status") in ("failed", "cancelled"):
+    if kind in api.FAILURES or kind == "error" or response.get("status") in ("failed", "cancelled"):
         error = read_error(response) or (read_error(event) if kind == "error" else None)
         return Failed(event, error, status)
     if kind not in _WHOLE:

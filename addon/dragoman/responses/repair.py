@@ -12,7 +12,7 @@ from ..reply.frame_queue import QueuedRepair
 from ..reply.stage import Steps
 from ..wire.json_codec import Json, dumps_in_steps
 from ..wire.sse import Document
-from .names import TERMINALS
+from .names import FAILURES, TERMINALS
 from .reader import ResponsesReader
 from .writer import RequestedTools, ResponsesWriter
 
@@ -67,6 +67,8 @@ class ResponsesRepair(QueuedRepair):
         if not isinstance(response, dict) or not isinstance(response.get("output"), list):
             return self._passes(document, body)
         kind = f"response.{response.get('status')}"
+        if kind in FAILURES:
+            return self._passes(document, body)  # of its words only the error would be read
         event: Json = {"type": kind if kind in TERMINALS else "response.completed"}
         self._own_writer.streams = False
         yield
