@@ -224,6 +224,11 @@ WILD: dict[str, tuple[str, str]] = {
         f"</{D} parameter>\n</{D} invoke>",
         BASH,
     ),
+    "dsml, the name in the tag of the first parameter of a section": (
+        f'<{D}tool_calls>\n<{D}parameter name="bash">\n<{D}parameter name="command" string="true">'
+        f"ls</{D}parameter>\n</{D}invoke>\n</{D}tool_calls>",
+        BASH,
+    ),
     "dsml, a parameter alone": (f'<{D}parameter name="bash">ls</{D}parameter>', TEXT),
     "muse, no role": (f" to=bash<|message|>{ATEM}", BASH),
     "JSON, the second without arguments": (f'{OBJECT}\n{{"name": "finish"}}', BASH + "[finish {}]"),

@@ -30,7 +30,7 @@ from dataclasses import replace
 from ..declared_tools import DeclaredTools
 from .bracketed import PYTHON_SO_FAR
 from .held_calls import TaggedFormat
-from .marker_set import Part, Run, Words, ahead, so_far, spelled
+from .marker_set import TAG_LIMIT, Part, Run, Words, ahead, so_far, spelled
 from .protocol import WORD, MarkerMatch
 from .tags import Spelling, TagKind, TagPattern, TagTable, attributes
 
@@ -84,7 +84,7 @@ _BARRED = tuple(before + bar for bar in "｜‖" for before in ("<", "</", "< ",
 
 class _Barred(TaggedFormat):
     """The format whose tags have a word between bars; a tag of a parameter that another follows,
-    and nothing else, has the name of the tool."""
+    and nothing else, has the name of the tool, be it the first of a section or not."""
 
     def __init__(self, name: str, word: str) -> None:
         head = (" ?", *_BARS, (word,), " ?", *_BARS)
@@ -93,21 +93,30 @@ class _Barred(TaggedFormat):
         another = (r"\s{0,64}+", *parameter, r"\s")
         named = (*parameter, _ATTRIBUTES, r"\s*+", (">",), ahead(*another))
         in_text = tags.in_text.spellings if tags.in_text else ()
+        section = (*in_text[0].parts, r"\s{0,64}+")
+        calls = [
+            Spelling(each, TagKind.CALL, typed_by="string") for each in ((*section, *named), named)
+        ]
         super().__init__(
             name,
             (f"<|{word[0]}", "<||", "<| ", "</|", "< |", "</ |", *_BARRED),
             replace(
                 tags,
-                in_text=TagPattern(Spelling(named, TagKind.CALL, typed_by="string"), *in_text),
+                in_text=TagPattern(*calls, *in_text),
                 strays=True,
                 closer=f"</｜{word}｜parameter>",
                 mark=word,
             ),
         )
         self._another_so_far = re.compile(so_far(*another))
+        self._named_so_far = re.compile(so_far(r"\s{0,64}+", *named))
 
     def is_undecided(self, match: MarkerMatch, text: str) -> bool:
-        return match.within_call and self._another_so_far.fullmatch(text, match.end) is not None
+        is_section = match.name == TagKind.SECTION.value
+        if len(text) - match.end > TAG_LIMIT or not (is_section or match.within_call):
+            return False
+        begun = self._named_so_far if is_section else self._another_so_far
+        return begun.fullmatch(text, match.end) is not None
 
 
 DSML = _Barred("dsml", "DSML")
