@@ -119,6 +119,19 @@ def test_after_a_fault_in_a_reply_that_has_changed_both_sides_are_closed(
         assert exchange.hooks[-1] == "error"
 
 
+def test_a_reply_that_is_complete_and_killed_before_it_ends_is_not_one_that_ended_early(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with bridged(monkeypatch) as exchange:
+        exchange.ask(RESPONSES, "/v1/responses")
+        exchange.answer(EVENT_STREAM)
+        exchange.piece(HI + STOP)
+        assert exchange.flow is not None
+        exchange.flow.kill()
+        exchange.wait(60)
+        assert exchange.flow.comment.startswith("✗ connection broken")
+
+
 def test_where_the_upstream_breaks_what_it_held_leaves_and_the_reply_breaks_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -140,9 +140,8 @@ class LiveStream(ABC):
 
     @property
     def early(self) -> bool:
-        """Whether the reply breaks off, if it does, as the upstream's body has ended before its
-        turn."""
-        return self._pipeline.early
+        """Whether the reply breaks off as the upstream's body has ended before its turn."""
+        return bool(self._pipeline.broken) and self._pipeline.early
 
     @property
     def wakes_at(self) -> float:
