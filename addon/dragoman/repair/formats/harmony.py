@@ -85,8 +85,8 @@ _NEXT = HeaderPattern.of(
 _CHANNEL_TO = spelled(("<|channel|>",), r"\s*", _CHANNELS, rf"\b(?:\s*to={WORD})?\s*")
 _REPEATED = re.compile(spelled(_WORD_BEFORE, _ROLE, r"\s*", _CHANNEL_TO, ahead(_CHANNEL_TO * 2)))
 """A header before two others; a channel may come twice in one."""
-_HALF_HEADER = re.compile(rf"\s*(?:<\||(?:{'|'.join(_CHANNELS)})\b)")
-"""What is no text where it ends one after a call."""
+_NO_TEXT = ("<|", *_CHANNELS)
+"""So much of a header after a call shows that it is one, if the text ends in it."""
 _NOT_BLANK = re.compile(r"\S")
 _ENDS = CallEnds(marker_set(_TOKENS), before="<|message|>")
 _OTHER_HEADER = re.compile(HEADER_SO_FAR)
@@ -207,7 +207,7 @@ class HarmonyParser(LeakParser):
         follows = _NEXT.header_at(self._buffer, self._at)
         if isinstance(follows, Missing):
             may_come = follows is Missing.YET
-            if may_come and self._ended and _HALF_HEADER.match(self._buffer, self._at):
+            if may_come and self._ended and self.rest.lstrip().startswith(_NO_TEXT):
                 self._drop_header(len(self._buffer))
             return (self._ended or not may_come) and self._leave(self._at)
         begin = follows[0].lstrip()
