@@ -1,4 +1,4 @@
-"""What a request may hold, so that plain code reads it at once.
+"""What a request may hold, so that one call of the JSON reader reads it.
 
 Other streams wait for that: some 0.2 µs for each JSON value, 2 to 5 ms for each megabyte.
 A request beyond a bound is refused in words where it would be converted, and else passed on unread.
