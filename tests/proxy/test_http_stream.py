@@ -5,11 +5,15 @@ the test sets."""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import pytest
+from mitmproxy import http
 
 from dragoman.bridge.reply.bridge_pipeline import BridgePipeline
+from dragoman.proxy.addon import Dragoman
 from dragoman.proxy.flows import bridge_reply
 from dragoman.proxy.mitm import http_stream
 from dragoman.reply.frame_queue import QueuedRepair
@@ -228,6 +232,32 @@ def test_pieces_that_come_while_a_hook_is_waited_for_leave_in_their_order(
         assert exchange.hooks.count("dragoman_pause") == (len(pieces) + 1 if long < 0 else 0)
         assert read(sent).content.split() == ["a", "b", "c", "d"]
         assert len(read(sent).calls) == 1
+
+
+def test_a_reply_whose_stream_another_addon_calls_is_whole_and_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def bytes_of(stream: Callable[[bytes], Iterable[bytes]], data: bytes) -> bytes:
+        return b"".join(stream(data))
+
+    original = Dragoman.responseheaders
+
+    async def responseheaders(self: Dragoman, flow: http.HTTPFlow) -> None:
+        await original(self, flow)
+        if flow.response is not None and callable(flow.response.stream):
+            flow.response.stream = partial(bytes_of, flow.response.stream)
+
+    monkeypatch.setattr(Dragoman, "responseheaders", responseheaders)
+    with bridged(monkeypatch, dragoman_store="memory") as exchange:
+        exchange.ask(RESPONSES, "/v1/responses")
+        exchange.answer(EVENT_STREAM)
+        exchange.to_client()
+        sent = exchange.piece(HI) + exchange.piece(STOP + DONE)
+        assert exchange.end() == b"0\r\n\r\n"
+        assert events(sent)[-1] == "response.completed"
+        response = json.loads(sent.rpartition(b"data: ")[2])["response"]
+        asked = exchange.ask({**RESPONSES, "previous_response_id": response["id"]}, "/v1/responses")
+        assert [each["role"] for each in asked["messages"]] == ["user", "assistant", "user"]
 
 
 def test_what_comes_while_a_reply_is_kept_comes_after_its_end(

@@ -63,7 +63,7 @@ _MISSED = frozenset(
 
 class BridgeReplies:
     def __init__(self, monitor: FlowMonitor, store: AsyncStore, *, has_layer: bool) -> None:
-        """`has_layer`: see `ReplyContext.of`. Only with it a response is kept before its end."""
+        """`has_layer`: see `ReplyContext.of`."""
         self._monitor = monitor
         self._store = store
         self._has_layer = has_layer
@@ -129,10 +129,11 @@ class BridgeReplies:
             bridged.running = None
 
     async def end(self, flow: http.HTTPFlow, response: http.Response, bridged: BridgedTurn) -> None:
-        """The upstream's reply has ended: convert and keep it if it was not streamed."""
+        """The upstream's reply has ended: convert it if it was not streamed, and keep it if it has
+        not been: without our layer, or where another addon has wrapped its stream."""
         if not response.stream:
             await self._give_whole(flow, response, bridged)
-        elif not self._has_layer:
+        else:
             await self.keep(flow)
         state_of(flow).turn = None
 
