@@ -199,6 +199,15 @@ def test_a_document_is_handed_out_to_be_read() -> None:
     assert pipeline.document == b'{"choices": []}'
 
 
+@pytest.mark.parametrize("half", [b'{"choices": [', b"", sse([chunk({}, "stop")])])
+def test_after_a_break_no_more_is_fed(half: bytes) -> None:
+    pipeline = RepairPipeline(stage(LEAK), Evidence(), max_document=100)
+    sent = pipeline.feed(half) + pipeline.break_off("gone")
+    assert sent.startswith(half)
+    assert (pipeline.error, pipeline.ended) == ("gone", True)
+    assert pipeline.heartbeat() == b""
+
+
 def test_a_document_that_is_too_large_passes() -> None:
     evidence = Evidence()
     pipeline = RepairPipeline(stage(LEAK), evidence, max_document=10)

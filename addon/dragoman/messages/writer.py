@@ -159,7 +159,6 @@ class MessagesWriter(NumberedWriter):
             case Other(part=Part() as part, raw=raw):
                 self._other(part, raw)
             case Other(raw=raw):
-                self._has_begun |= raw.get("type") == api.MESSAGE_START
                 self._events.frames.append(encode_event(raw))
             case Finish():
                 self._finish(delta)

@@ -111,6 +111,7 @@ class RepairPipeline:
     def break_off(self, error: str) -> bytes:
         """Nothing more can be read: the reply ends here, well only if its turn had ended."""
         self._break_off(error)
+        self.ended = True
         return self._leaving()
 
     def fall_back(self, error: str = "") -> bytes:
@@ -266,13 +267,11 @@ class RepairPipeline:
         if document is not None:
             self._out.append(Frame(document))
             self.broken = error if self._breaks else ""
-            self.ended = True
             return
         if any([self._form.close().strip(), *self._splitter.close()]):
             self._evidence.change("dropped", "an event without its end")
         end = self._end_with(b"")
         if turn_ended(end) and not self._is_in_call:
-            self.ended = True
             if not is_done(end):
                 self._end_in(DONE)
         else:
