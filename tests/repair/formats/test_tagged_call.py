@@ -241,12 +241,15 @@ def test_a_value_may_quote_the_tags_of_any_format(name: str) -> None:
 
 
 BASH = [("bash", {"command": "ls"})]
+BASH_5: list[tuple[str, Any]] = [("bash", {"command": "ls", "timeout": 5})]
 WRITE = [("write_file", {"path": "/tmp/x", "content": "hello"})]
 CONTENT = "<arg_key>content</arg_key><arg_value>hello</arg_value></tool_call>"
 TAIL = "</function></tool_call>"
 TYPED: list[tuple[str, Any]] = [("typed", {"n": 3, "on": True})]
 LISTS: list[tuple[str, Any]] = [("typed", {"lines": ["a", "b"], "n": 3})]
 K3_LS = f'{OP}call tool="bash"{SEP}{OP}argument key="command" type="string"{SEP}ls'
+K3_TOOLS = f"{OP}tools{SEP}"
+K3_TIMEOUT = f'{OP}argument key="timeout" type="number"{SEP}5'
 K3_END = f"{CL}argument{SEP}{CL}call{SEP}"
 DSML_LS = f'<{D}invoke name="bash"><{D}parameter name="command" string="true">ls'
 
@@ -354,6 +357,12 @@ QUOTES = '<invoke name="x">\n<parameter name="a">1</parameter>\n<parameter name=
         # Parts of the closing tag.
         (f"{K3_LS}close|>argument{SEP}{CL}call{SEP}", []),
         (f"{K3_LS}argument{SEP}{CL}call{SEP}", BASH),
+        # Nothing else is missing: it may have been `ls -la`, and half its closing tag.
+        (f"{K3_TOOLS}{K3_LS} -largument{SEP}{CL}call{SEP}{CL}tools{SEP}", []),
+        (f"{K3_TOOLS}{K3_LS[len(OP) :]}argument{SEP}{CL}call{SEP}{CL}tools{SEP}", BASH),
+        (f"{K3_TOOLS}{K3_LS}argument{SEP}{K3_TIMEOUT}argument{SEP}{CL}call{SEP}", BASH_5),
+        (f"{K3_TOOLS}{K3_LS}argument{SEP}{K3_TIMEOUT}{K3_END}{CL}tools{SEP}", []),
+        (f"{K3_TOOLS}{K3_LS}argument{SEP}{K3_TIMEOUT[len(OP) :]}{K3_END}", BASH_5),
         (f"{K3_LS}<|{CL}call{SEP}", []),
         ("<tool_call><function=bash><parameter=command>ls</</function></tool_call>", []),
         # What is left of an opening tag after a closing tag.

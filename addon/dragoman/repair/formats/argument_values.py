@@ -50,6 +50,8 @@ class Argument:
     """If its tag has one."""
     closed: bool
     """Whether it has its own closing tag."""
+    half_closed: bool = False
+    """Whether that tag has lost its beginning."""
     opened: bool = True
     """Whether it has its opening tags, too."""
     opener: str = ""
@@ -106,6 +108,8 @@ class Damage:
     """Whether a tag of an argument is missing, or part of one."""
     closed: bool
     """Whether the call has its closing tag."""
+    thinned: bool
+    """Whether more than one marker is missing, as where a host loses them."""
 
     @property
     def whole(self) -> bool:
@@ -135,6 +139,11 @@ class Damage:
         return not names or "string" in names or (made and bool(argument.tags))
 
     # The rules
+
+    def ends_with_half_a_tag(self, argument: Argument) -> bool:
+        """A value whose closing tag has lost its beginning, and nothing else is missing: then the
+        end of the value may be lost with it, and the tag be longer: ``ls -largument<|sep|>``."""
+        return argument.half_closed and not self.thinned
 
     def ends_with_a_foreign_end(self, argument: Argument) -> bool:
         found = None if argument.closed else _LAST_END.search(argument.text.rstrip()[-TAG_LIMIT:])
@@ -248,6 +257,7 @@ def _is_quoted(tag: Tag, argument: Argument) -> bool:
 
 
 RULES: tuple[tuple[str, str, Callable[[Damage, Argument], bool]], ...] = (
+    ("a value ends with half its tag", "ls -largument<|sep|>", Damage.ends_with_half_a_tag),
     ("a value ends with another closing tag", "ls</param>", Damage.ends_with_a_foreign_end),
     ("an argument that is not declared", "<parameter=comand>ls", Damage.is_unknown),
     ("a value of another type", "5</param>", Damage.has_another_type),

@@ -97,6 +97,8 @@ class CallHead:
     tools: DeclaredTools
     in_section: bool = False
     """Whether it ends only with a tag."""
+    thinned: bool = False
+    """Whether a marker before it is missing: a host that loses one loses more."""
     has_json: bool = False
     """Whether its arguments follow as one JSON object, and whether that is in a fence."""
     fenced: bool = False
@@ -290,7 +292,10 @@ class CallText:
         tags = tuple(takewhile(lambda tag: tag.start < end.start, self._tags_from(start)))
         self._mended = self._mended or not (own and end.whole and opener.whole)
         written = self.text[opener.start : opener.end]
-        argument = Argument(opener.name, text, opener.type, own, opener.whole, written, start, tags)
+        half = own and not end.whole
+        argument = Argument(
+            opener.name, text, opener.type, own, half, opener.whole, written, start, tags
+        )
         self._arguments.append(argument)
         wrong = own and self._table.nested and opener.name not in (None, end.name)
         wrong = wrong or not (end.whole or text.strip()) or self._begins_with_tag(argument)
@@ -442,7 +447,9 @@ class CallText:
                 return None
             values = [each if each.key else replace(each, key=missing[0]) for each in values]
         table, keys = self._table, {each.key for each in values}
-        damage = Damage(schema, table, keys, self._mended, self._closed)
+        halves = sum(each.half_closed + each.opener[:1].isalpha() for each in values)
+        thinned = self._head.thinned or halves > 1
+        damage = Damage(schema, table, keys, self._mended, self._closed, thinned)
         doubtful = self._mended or not (self._closed or self._lone_end)
         if doubtful and not keys.issuperset(required(schema)):
             return None

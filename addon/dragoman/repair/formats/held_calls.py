@@ -66,6 +66,8 @@ class HeldCalls(LeakParser):
         if table.header is not None:
             self.header = table.header
         self._in_section = match.tool is None and table.header is None
+        self._thinned = not self._in_section
+        """Whether a marker of the section is missing."""
         self._calls = 0
         """Calls that were meant."""
         self._name = ""
@@ -146,6 +148,7 @@ class HeldCalls(LeakParser):
     def _on_tag_in_section(self, tag: Tag) -> None:
         ends_call = tag.kind is TagKind.CALL_END or (self._in_section and tag.kind not in PARTS)
         if tag.kind is TagKind.CALL:
+            self._thinned = self._thinned or self._buffer[tag.start].isalpha()
             self._at = tag.end
             self._begin_call(tag.name or "")
         elif tag.kind is TagKind.SECTION_END:
@@ -233,7 +236,8 @@ class HeldCalls(LeakParser):
     def _begin_arguments(self, at: int, *, json: bool = False, fenced: bool = False) -> bool:
         """The call's arguments begin at this position."""
         self._calls += 1
-        head = CallHead(self._table, self._name, self._tools, self._in_section, json, fenced)
+        section = self._in_section, self._thinned
+        head = CallHead(self._table, self._name, self._tools, *section, json, fenced)
         return self._start_call(Header(self._name), TaggedCall(head), at)
 
     def _arguments_ended(self, arguments: CallArguments) -> None:  # noqa: ARG002
