@@ -97,8 +97,7 @@ class MarkerSearch:
     ) -> MarkerMatch | None:
         """The first marker from `start` on; of two at one place that of the first format.  The
         beginnings before it that are those of no marker are added to `likenesses`."""
-        began = self._begun.search(text, start)
-        while began is not None:
+        for began in self._begun.finditer(text, start):
             at = began.start()
             formats = self._begun_by[began[1]] if began[1] in self._beginnings else {}
             for each in formats:
@@ -107,7 +106,6 @@ class MarkerSearch:
             if likenesses is not None:
                 for each in formats:
                     likenesses[each] += 1
-            began = self._begun.search(text, at + 1)
         return None
 
     def find_all(self, text: str) -> Iterator[MarkerMatch]:
