@@ -20,6 +20,7 @@ from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.repair_options import RepairOptions
 from dragoman.reply.facts import ReplyReader
 from dragoman.reply.repair_pipeline import RepairPipeline
+from dragoman.reply.stage import RepairStage
 from dragoman.stored import turn_reasoning
 from dragoman.stored.store import Store
 from dragoman.stored.turn_reasoning import (
@@ -291,13 +292,12 @@ WHOLE = {
 }
 
 
-def keeping() -> RepairPipeline:
-    """What repairs a reply whose reasoning is kept."""
+def keeping(*, repairs: bool = True) -> RepairPipeline:
+    """What repairs a reply whose reasoning is kept, or has it pass."""
     evidence = Evidence()
+    stage = ChatRepair(DeclaredTools({}), RepairOptions(), evidence, 1)
     return RepairPipeline(
-        ChatRepair(DeclaredTools({}), RepairOptions(), evidence, 1),
-        evidence,
-        read=turn_reader(keeps=True),
+        stage if repairs else RepairStage(), evidence, read=turn_reader(keeps=True)
     )
 
 
@@ -313,11 +313,12 @@ def taken(reader: ReplyReader) -> list[tuple[str, list[tuple[str, str, str]]]]:
     ]
 
 
+@pytest.mark.parametrize("repairs", [True, False])
 @pytest.mark.parametrize("size", [1, 7, 100])
 @pytest.mark.parametrize("blank", [b"\n\n", b"\r\n\r\n"])
-def test_the_end_of_a_turn_with_calls_waits(size: int, blank: bytes) -> None:
+def test_the_end_of_a_turn_with_calls_waits(size: int, blank: bytes, repairs: bool) -> None:
     """Pieces of whole events, as they leave."""
-    pipeline, events = keeping(), STREAM.replace(b"\n\n", blank).split(blank)[:-1]
+    pipeline, events = keeping(repairs=repairs), STREAM.replace(b"\n\n", blank).split(blank)[:-1]
     sent = b""
     for begin in range(0, len(events), size):
         piece = b"".join(event + blank for event in events[begin : begin + size])

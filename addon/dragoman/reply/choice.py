@@ -133,7 +133,7 @@ class Choice:
         return Channel(scanner, self.calls, self._reader.part_of, self._evidence, moves=moves)
 
     def _begin(self, slot: Slot, part: Part) -> None:
-        self._end_texts(slot, Scanner.end_before_more, call=part.kind == "call")
+        self._end_texts(slot, Scanner.end_before_more)
         if part.kind != "reasoning":
             self._follows |= self._answers
             self._answers = True

@@ -185,7 +185,6 @@ class ReplyReader:
                     if isinstance(delta, CallBegin):
                         self._choices[part.choice].begin(part, delta.name, delta.id)
                     self._more(part, text)
-                    turns.add(part.choice)
                 case PartBegin(part=part) | PartEnd(part=part) if part.kind == "other":
                     self._other(part)
                 case Finish(choice=choice):
