@@ -77,3 +77,17 @@ def test_what_models_write_though_json_forbids_it_is_let_through(
 ) -> None:
     assert read([arguments])[0] == wanted
     assert read(list(arguments))[0] == wanted
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted", "anomaly"),
+    [
+        ('{"patch": "a"}', "a", ""),
+        ('{"more": 1, "input": "a"}', "a", ""),
+        ('{"one": "a", "two": "b"}', '{"one": "a", "two": "b"}', "input that is no string"),
+    ],
+)
+def test_the_one_string_of_an_object_is_the_input_whatever_its_name(
+    arguments: str, wanted: str, anomaly: str
+) -> None:
+    assert read([arguments]) == (wanted, anomaly)
