@@ -4,11 +4,16 @@ import json
 import sys
 from pathlib import Path
 
-from anthropic import Anthropic
-from openai import OpenAI
-
 api, base_url, request_file = sys.argv[1:]
-client = OpenAI(base_url=base_url, api_key="none")
+# Each takes a second to import, or two: only the one that is needed.
+if api == "messages":
+    from anthropic import Anthropic
+
+    anthropic = Anthropic(base_url=base_url.removesuffix("/v1"), auth_token="none")
+else:
+    from openai import OpenAI
+
+    client = OpenAI(base_url=base_url, api_key="none")
 request = json.loads(Path(request_file).read_text())
 question = request["messages"][-1]["content"]
 
@@ -19,7 +24,6 @@ if api == "chat":
             if choice.finish_reason:
                 print("    finish_reason:", choice.finish_reason)
 elif api == "messages":
-    anthropic = Anthropic(base_url=base_url.removesuffix("/v1"), auth_token="none")
     tools = [
         {"name": tool["function"]["name"], "input_schema": tool["function"]["parameters"]}
         for tool in request["tools"]
