@@ -21,11 +21,11 @@ from .messages_streams import (
     stream,
 )
 
-anthropic = pytest.importorskip("anthropic", reason="it cannot live beside mitmproxy 11")
-httpx = pytest.importorskip("httpx2")
-
 
 def client(body: bytes) -> Any:
+    """It is imported here, as that takes seconds in each process that collects this test."""
+    anthropic = pytest.importorskip("anthropic", reason="it cannot live beside mitmproxy 11")
+    httpx = pytest.importorskip("httpx2")
     kind = "application/json" if body.startswith(b"{") else "text/event-stream"
     response = httpx.Response(200, headers={"content-type": kind}, content=body)
     return anthropic.Anthropic(
