@@ -215,13 +215,8 @@ class Damage:
         boundary = Boundary.after(self.table.closer.format(key), opener, key, absent)
         if any(True for _ in boundary.values_after(text)):
             return True
-        kinds = [type_of(declared.get(each), self.schema) for each in absent or [""]]
-        if any(not kind.members or "string" in dict(kind.members) for kind in kinds):
-            lacks = not self.keys.issuperset(required(self.schema))
-            return lacks and any(True for _ in boundary.values_after(text, absent=True))
-        last = boundary.values_after(text.rstrip()[-TAG_LIMIT:], absent=True)
-        values = [value.strip() for value in last]
-        return any(not kind.json_of(value).startswith('"') for kind in kinds for value in values)
+        lacks = not self.keys.issuperset(required(self.schema))
+        return lacks and any(True for _ in boundary.values_after(text, absent=True))
 
     def _may_open(self, tag: Tag, argument: Argument) -> bool:
         """Whether an opening tag in a value may be that of another argument."""

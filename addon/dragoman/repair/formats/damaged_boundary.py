@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-_MARKUP = re.compile(r"</([\w:.-]++)>|<(?:!--|[A-Za-z!?])[^<>]*+>")
+_MARKUP = re.compile(r"</([\w:.-]++)\s*+>|<(?:!--|[A-Za-z!?])[^<>]*+>")
 _NESTED = 3
 """How deep types in brackets stand in each other: ``Map<string, Set<Map<K, V>>>``."""
 _OPENED = re.compile(r"<([\w:.-]++)")
@@ -45,16 +45,17 @@ class Part(enum.Enum):
 
 
 _LEAST = {
-    (Part.BEGINNING, Part.NOTHING): 3,
+    (Part.BEGINNING, Part.NOTHING): 6,
     (Part.BEGINNING, Part.BEGINNING): 3,
     (Part.BEGINNING, Part.END): 3,
-    (Part.NOTHING, Part.BEGINNING): 3,
+    (Part.NOTHING, Part.BEGINNING): 11,
     (Part.NOTHING, Part.END): 4,
     (Part.END, Part.BEGINNING): 4,
     (Part.END, Part.END): 4,
     (Part.END, Part.NOTHING): 5,
 }
-"""Characters of both tags that show a boundary: two of 2,400 source files hold so many."""
+"""Characters of both tags that show a boundary: two of 2,400 source files hold so many.  A part
+alone has to be longer: ``cmd </path``, ``i<argc`` and ``</p`` before a line end are no damage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ class Boundary:
         """A tag, if it may be made of the parts of two; else what cannot be one."""
         tag, name = found[0], found[1]
         size = _common(tag, self.closer) if name else 1
-        if not any(opener.endswith(tag[size:]) for opener in self.openers):
+        if not any(opener.endswith(tag[size:].lstrip()) for opener in self.openers):
             return "\0"
         if name:
             parts = len("</") + _NAME <= size < len(self.closer) and name not in opened
