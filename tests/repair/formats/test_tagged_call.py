@@ -251,7 +251,8 @@ K3_LS = f'{OP}call tool="bash"{SEP}{OP}argument key="command" type="string"{SEP}
 K3_TOOLS = f"{OP}tools{SEP}"
 K3_TIMEOUT = f'{OP}argument key="timeout" type="number"{SEP}5'
 K3_END = f"{CL}argument{SEP}{CL}call{SEP}"
-DSML_LS = f'<{D}invoke name="bash"><{D}parameter name="command" string="true">ls'
+DSML_STRING = f'<{D}invoke name="bash"><{D}parameter name="command" string'
+DSML_LS = f'{DSML_STRING}="true">ls'
 
 
 @pytest.mark.parametrize(
@@ -382,6 +383,9 @@ QUOTES = '<invoke name="x">\n<parameter name="a">1</parameter>\n<parameter name=
         ("<tool_call><function=bash><parameter=commandx = y > 2</parameter></function>", []),
         ('<invoke name="bash"><parameter name="command"x = y > 2</parameter></invoke>', []),
         (f'<{D}invoke name="bash"><{D}parameter nax = y > 2</{D}parameter></{D}invoke>', []),
+        (f"{DSML_STRING}=code></{D}parameter></{D}invoke>", []),
+        (f"{DSML_STRING}=ls > x</{D}invoke>", []),
+        (f"{DSML_STRING}=True>ls</{D}parameter></{D}invoke>", BASH),
         # A list with the first character of a tag.
         (f'{P}<invoke name="typed">{P}<lines>["a"]]{P}</lines>{P}</invoke>', []),
         # Another format's argument tags.

@@ -21,7 +21,7 @@ _NOT_BLANK = re.compile(r"\S")
 _NO_ATTRIBUTE = re.compile(
     r"(?<![a-z])(?!(?:name|tool|key|type|string|index|id)\b)[a-z]++\s*+=\s*+[^\s\"']"
 )
-"""What shows that a tag continues in its value, as its end is lost: ``name="k"x = y >``."""
+"""What no attribute of a tag is."""
 _QUOTED_ATTRIBUTE = re.compile(r"""(?<![a-z])[a-z]++\s*+=\s*+(?:"[^"]*+"|'[^']*+')""")
 _ATTRIBUTE = re.compile(r"""(?<![a-z])([a-z]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'|([^\s"']++))""")
 
@@ -151,13 +151,13 @@ class TagPattern(MarkerPattern):
         if kind is TagKind.OTHER and words:
             name = f"{match[begin]}_{'end' if spelling.closes else 'begin'}"
         elif spelling.typed_by is not None:
-            bare = _QUOTED_ATTRIBUTE.sub("", name or "")
-            odd = kind is TagKind.ARGUMENT and bool(_NO_ATTRIBUTE.search(bare))
-            found = {} if odd else dict(_attributes(name or ""))
+            found = dict(_attributes(name or ""))
+            odd = kind is TagKind.ARGUMENT and _continues(name or "", found)
+            found = {} if odd else found
             name = found.get("name") or found.get("tool") or found.get("key") or ""
             mended = mended or odd
             if (written := found.get(spelling.typed_by)) is not None:
-                value_type = STRING if written in ("string", "true") else OTHER
+                value_type = STRING if written.lower() in ("string", "true") else OTHER
         kind = ENDS[kind] if spelling.closes else kind
         start, end = match.start() + offset, match.end() + offset
         return Tag(kind, start, end, name, value_type, mended, spelling.whole)
@@ -172,6 +172,14 @@ class TagPattern(MarkerPattern):
         while match := self.find(text, at):
             yield self.read(match, offset)
             at = match.end()
+
+
+def _continues(written: str, found: Mapping[str, str]) -> bool:
+    """Whether these attributes of an argument's tag continue in its value, as the tag's end is
+    lost: ``name="k"x = y >``, or a ``string`` that is neither true nor false: ``string=code>``."""
+    if found.get("string", "true").lower() not in ("true", "false"):
+        return True
+    return _NO_ATTRIBUTE.search(_QUOTED_ATTRIBUTE.sub("", written)) is not None
 
 
 def _attributes(written: str) -> Iterator[tuple[str, str]]:
