@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -43,6 +44,8 @@ REQUEST = {
         for name, properties in TOOLS.items()
     ]
 }
+_SEVERAL = re.compile(r"[<>].*(?:\d|null|[\]}])\s*\Z", re.DOTALL)
+"""What may be two values with a bracket between them that is left of two tags."""
 Calls = list[tuple[str, dict[str, Any]]]
 Writer = Callable[[Calls], str]
 
@@ -95,9 +98,11 @@ def meant(events: list[ScanEvent]) -> tuple[str, Calls]:
 
 
 def calls(fragments: list[str], *, closer: str) -> st.SearchStrategy[Calls]:
-    """One or more calls.  Their strings may hold these fragments, but no `closer`."""
+    """One or more calls.  Their strings may hold these fragments, but no `closer`, and are not
+    `_SEVERAL`."""
     part = st.text(max_size=4) | st.sampled_from([*fragments, "\n", '"', "\\", "{", "1", "null"])
-    string = st.lists(part, max_size=5).map("".join).filter(lambda text: closer not in text)
+    string = st.lists(part, max_size=5).map("".join)
+    string = string.filter(lambda text: closer not in text and not _SEVERAL.search(text))
     values: dict[str, st.SearchStrategy[Any]] = {
         "command": string,
         "timeout": st.integers(),
