@@ -101,6 +101,7 @@ def _closes_argument(parts: Parts, one: int, other: int) -> bool:
         "for (i = 0; i<parameters.length; i++) f(i);",
         "SELECT a FROM b WHERE c>30",
         "SELECT a FROM b WHERE c<5",
+        "cout<<arg<<param<<endl;\nreturn 0;",
         "<p\n  >a</p\n>\n<a\n  >b</a\n>\nc",
     ],
 )

@@ -153,8 +153,8 @@ class Boundary:
                 if more == 1 or _ATTRIBUTE.search(text, after - more, after):
                     size_of_end = self._telling_end(more)
                     yield Parts((Part.NOTHING, Part.END), size_of_end, after - more, after)
-        if not 0 < after - start < len(self.closer):
-            return
+        if not 0 < after - start < len(self.closer) or text.startswith("<<", start):
+            return  # a sign of a language: ``cout<<arg``
         gap = _GAP.match(text, after)
         for place in sorted({after, gap.end() if gap else after}):
             for part, more, end in self._openers_at(text, place):
