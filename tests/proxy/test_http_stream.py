@@ -123,6 +123,22 @@ def test_after_a_fault_in_a_reply_that_has_changed_both_sides_are_closed(
         assert exchange.hooks[-1] == "error"
 
 
+@pytest.mark.parametrize(("fails", "ending"), [(False, "ended early"), (True, "connection broken")])
+def test_a_reply_that_breaks_off_by_a_fault_at_its_end_is_not_one_that_ended_early(
+    monkeypatch: pytest.MonkeyPatch, *, fails: bool, ending: str
+) -> None:
+    leak = '<|tool_call_begin|>bash:0<|tool_call_argument_begin|>{"command":"ls"}<|tool_call_end|>'
+    with Exchange(monkeypatch) as exchange:
+        exchange.ask(CHAT)
+        exchange.answer(EVENT_STREAM)
+        exchange.piece(sse([chunk({"content": leak})], done=False))
+        if fails:
+            monkeypatch.setattr(QueuedRepair, "break_off", lambda _: 1 / 0)
+        exchange.end()
+        assert exchange.flow is not None
+        assert exchange.flow.comment.startswith(f"✗ {ending}")
+
+
 def test_a_reply_that_is_complete_and_killed_before_it_ends_is_not_one_that_ended_early(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -227,8 +227,8 @@ class RepairPipeline:
             self._unrepaired.extend(rest or ())
             self._take(b"", at_end=True)
         if half or self._is_cut(b"") or self._is_in_call:
-            self.early = True
             self._break_off(EARLY)
+            self.early = True
         elif not self._verbatim:
             self._out += self._repair.close()
 
