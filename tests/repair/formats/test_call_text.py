@@ -53,12 +53,13 @@ def test_what_was_read_once_stays(name: str, call: tuple[str, dict[str, Any]], a
 
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("call", CALLS[:2], ids=[call[0] for call in CALLS[:2]])
-def test_half_a_call_is_none(name: str, call: tuple[str, dict[str, Any]]) -> None:
-    """One that ends within a value, wherever that is."""
+@pytest.mark.parametrize("after", ["", "\n<tool_call>", "\n<tool_call>\n"])
+def test_half_a_call_is_none(name: str, call: tuple[str, dict[str, Any]], after: str) -> None:
+    """One that ends within a value, wherever that is, and if another begins there."""
     text = after_head(name, call)
     opener = {"glm": "<arg_value>", "qwen": "<parameter="}[name]
     value = text.index(opener) + len(opener)
     closer = text.index({"glm": "</arg_value>", "qwen": "</parameter>"}[name], value)
     for end in range(value, closer):
-        read = reading(text[:end], TABLES[name], call[0], ended=True)
+        read = reading(text[:end] + after, TABLES[name], call[0], ended=True)
         assert read is None or read.json is None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections import defaultdict
 from collections import deque
 
 import pytest
@@ -17,7 +18,7 @@ from dragoman.chat.repair import ChatRepair
 from dragoman.notes import Evidence
 from dragoman.repair.declared_tools import DeclaredTools
 from dragoman.repair.events import Damaged, Drop, Dropped, Header, ParseEvent, Text, Whole
-from dragoman.repair.formats.formats_by_family import NAMES, FormatChoice
+from dragoman.repair.formats.formats_by_family import ALL, NAMES, FormatChoice
 from dragoman.repair.formats.kimi_k2 import KIMI_K2
 from dragoman.repair.formats.marker_set import marker_set
 from dragoman.repair.formats.protocol import LeakFormat
@@ -191,6 +192,9 @@ def test_of_two_markers_the_first_counts() -> None:
         found = BOTH.find(f"a {text}")
         assert found is not None
         assert (found.name, found.start) == (name, 2)
+    likenesses = defaultdict[object, int](int)
+    assert ALL.find("<|tool_ <|tool_", likenesses=likenesses) is None
+    assert {*likenesses.values()} == {2}, "each beginning that is none counts once"
     ends = itertools.chain(("[", "[[ca"), ("<", "<|tool_c"))
     assert [BOTH.unfinished(f"a {end}") for end in ends] == [1, 4, 1, 8]
 
