@@ -9,8 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections import defaultdict
-from collections import deque
+from collections import defaultdict, deque
 
 import pytest
 

@@ -368,6 +368,14 @@ def test_prose_and_pages_wait_for_a_word_or_two(text: str) -> None:
     assert scanner.undecided <= 2
 
 
+@pytest.mark.parametrize("name", ["bash", "rm"])
+def test_it_is_no_call_after_one_in_a_known_format_that_was_none(name: str) -> None:
+    """What is quoted or of no tool: a text about calls may quote others, too."""
+    known = f'`<tool_call>{{"name": "{name}", "arguments": {LS}}}</tool_call>` runs it.\n\n'
+    for pieces in ([f"{known}<bash>{LS}</bash>"], *cuts_of(f"{known}<bash>{LS}</bash>")):
+        assert meant(pieces) == "".join(pieces)
+
+
 def test_a_call_that_is_too_long_is_text() -> None:
     text = f"<write><path>a</path><content>{'x' * 70_000}</content></write>"
     assert meant([text[at : at + 1000] for at in range(0, len(text), 1000)]) == text
