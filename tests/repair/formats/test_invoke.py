@@ -303,6 +303,13 @@ def test_generated_turns_of_minimax_are_read_back(turn: Calls, size: int) -> Non
     read_back(MINIMAX_M2, write_m2, turn, size)
 
 
+@pytest.mark.parametrize("end", ["", ">", "\n>", "\n"])
+def test_a_section_without_its_end_is_one_at_any_cut(end: str) -> None:
+    call = '<invoke name="bash"><parameter name="command">ls</parameter></invoke>'
+    said_ = at_any_cut(MINIMAX_M2, f"So. <tool_calls{end}\n{call}\n</tool_calls>")
+    assert said_ == 'So. [bash {"command":"ls"}]'
+
+
 @pytest.mark.parametrize("tag", ['<invoke name="finish"/>', '<invoke name="finish" />'])
 @pytest.mark.parametrize("text", ["{}", "a {} b", "<function_calls>{}{}</function_calls>"])
 def test_a_call_in_one_tag_needs_no_section(text: str, tag: str) -> None:

@@ -109,17 +109,14 @@ _LIST = (r"\[?", BLANKS, "[A-Za-z_]"), (r"\[?", *_PYTHON)
 _NEXT = (_ANY, ",", *_PYTHON)
 LFM2 = _bracketed("lfm2", ("<|tool_call_start|>",), *_LIST, *("]", "<|tool_call_end|>"), more=_NEXT)
 LLAMA_4 = _bracketed("llama", ("<|python_start|>",), *_LIST, *("]", "<|python_end|>"), more=_NEXT)
-_BEFORE_BRACKET = Run(
-    r"(?:\[\s{0,9}+)?[A-Za-z_][\w.:/@-]{0,127}+\s{0,9}+\(",
-    r"(?:\[\s{0,9}+)?(?:[A-Za-z_][\w.:/@-]{0,127}+)?\s{0,9}+",
-)
-PYTHON_SO_FAR = re.compile(r"\s{0,64}+(?:\[\s{0,9}+)?[\w.:/@-]{0,128}+\s{0,9}+")
+_BEFORE_BRACKET = r"(?:\[\s{0,9}+)?", r"[A-Za-z_][\w.:/@-]{0,127}+", r"\s{0,9}+", r"\("
+PYTHON_SO_FAR = re.compile(so_far(r"\s{0,64}+", *_BEFORE_BRACKET, whole=False))
 """What may become a call of Python's after a tag that it shares with another format."""
 PYTHON, PYTHON_CALLS = (
     _bracketed(
         "python",
         (f"<{tag}>",),
-        (_BEFORE_BRACKET,),
+        _BEFORE_BRACKET,
         _LIST[1],
         *("]", f"</{tag}>"),
         more=(r"\s*+,?", *_PYTHON),
@@ -161,9 +158,9 @@ def _tool_code(parser: type[BracketedParser], *before: Part) -> LeakFormat:
     opens = (("```tool_code",), r"[ \t]{0,16}+", r"\r?+", r"\n", BLANKS, *before)
     begun = (
         so_far((_FENCE,), empty=False),
-        so_far(*opens, _BEFORE_BRACKET, empty=False, whole=False),
+        so_far(*opens, *_BEFORE_BRACKET, empty=False, whole=False),
     )
-    found = rf"(?<!`){spelled(*opens)}(?={_BEFORE_BRACKET.whole})"
+    found = rf"(?<!`){spelled(*opens)}(?={spelled(*_BEFORE_BRACKET)})"
     return _ToolCode("python", (_FENCE,), MarkerPattern(found, "|".join(begun)), parser)
 
 

@@ -24,14 +24,14 @@ from ..declared_tools import DeclaredTools
 from ..events import Damaged, Drop, Dropped, Header, NoHeader
 from ..schema import properties
 from .call_text import CallHead
-from .marker_set import HEADER_LIMIT
+from .marker_set import HeaderPattern, Missing, ahead, named, optional
 from .protocol import WORD, CallArguments, LeakFormat, LeakParser, MarkerMatch
 from .tagged_call import TaggedCall
 from .tags import PARTS, Follows, Tag, TagKind, TagTable
 
 _NAME = re.compile(WORD)
-_BARE_CALL = re.compile(rf"(?P<name>{WORD}+)\s*+(?P<fence>```\w*+\s*+)?+(?=\{{)")
-_BARE_CALL_SO_FAR = re.compile(rf"(?P<name>{WORD}+)\s*+(?:```\w*+\s*+|`{{1,2}})?+\Z")
+_FENCE = optional(named("fence", ("```",), r"\w*+\s*+"))
+_BARE_CALL = HeaderPattern.of((rf"(?P<name>{WORD}+)", r"\s*+", _FENCE, ahead(r"\{")))
 
 
 class TaggedFormat(LeakFormat):
@@ -223,11 +223,11 @@ class HeldCalls(LeakParser):
         decides whether one begins, None if none does."""
         if self._in_head or self._calls:
             return None
-        found = _BARE_CALL.match(self._buffer, at)
-        if found is None:
-            so_far = _BARE_CALL_SO_FAR.match(self._buffer, at)
-            waits = so_far and len(self._buffer) - at < HEADER_LIMIT and not self._ended
-            return False if waits and so_far and self._tools.may_begin(so_far["name"]) else None
+        found = _BARE_CALL.header_at(self._buffer, at)
+        if isinstance(found, Missing):
+            waits = found is Missing.YET and not self._ended
+            so_far = _BARE_CALL.may_begin(self._buffer, at) if waits else None
+            return False if so_far and self._tools.may_begin(so_far["name"]) else None
         if found["name"] not in self._tools:
             return None
         self._name = found["name"]

@@ -30,7 +30,7 @@ from dataclasses import replace
 from ..declared_tools import DeclaredTools
 from .bracketed import PYTHON_SO_FAR
 from .held_calls import TaggedFormat
-from .marker_set import TAG_LIMIT, Part, Run, Words, ahead, so_far, spelled
+from .marker_set import TAG_LIMIT, Part, Run, Words, ahead, group, optional, so_far, spelled
 from .protocol import WORD, MarkerMatch
 from .tags import Spelling, TagKind, TagPattern, TagTable, attributes
 
@@ -60,8 +60,7 @@ def invocations(
     """`head` precedes the words of tags, such as `sections`, and those of the `parts` of a call.  A
     text may hold the `wrappers`, too: outside of a section they count only right before a call."""
     call = next(iter(parts))
-    before = so_far(r"\s{0,8}+", (">",), r"\s{0,64}+", (f"<{call}",))
-    before_call = Run(rf"(?:\s*+>)?+(?=\s{{0,64}}+<{call}\s)", before)
+    before_call = optional(r"\s*+", (">",)), ahead(r"\s{0,64}+", (f"<{call}",), r"\s")
     end = Run(rf"(?:\s*+>|(?=\s*+</?{spelled(*head)}[a-z]))", r"\s*+(?:</?+[^<>a-z]{0,16}+)?+")
     in_call = _tags(sections, head, (end,)) + _tags(parts, head, (_ATTRIBUTES, r"\s*+", (">",)))
     empty = _tags(
@@ -70,7 +69,7 @@ def invocations(
     in_call += empty
     closes_empty = Spelling((("/>",),), TagKind.CALL, closes=True)
     return TagTable(
-        in_text=TagPattern(*in_call, *_tags(wrappers, head, (before_call,), starts=("<",))),
+        in_text=TagPattern(*in_call, *_tags(wrappers, head, before_call, starts=("<",))),
         tags=TagPattern(*in_call, *_tags(wrappers, head, (end,)), closes_empty),
         in_value=TagPattern(*in_call),
         closer=f"</{list(parts)[1]}>",
@@ -147,11 +146,11 @@ STEP = TaggedFormat(
 )
 
 _ATEM = invocations(("function_calls",), (("atem:",),))
-_BEFORE_ATEM = Run(r"(?=\s{0,64}+<atem:)", so_far(r"\s{0,64}+", ("<atem:",)))
+_BEFORE_ATEM = ahead(r"\s{0,64}+", ("<atem:",))
 _TO = ("<|start|>assistant to=",)
 _HEADERS = (
-    Spelling((_TO, Run("(self|user)", so_far(("self", "user"))), ("<|message|>",))),
-    Spelling((_TO, Run(f"{WORD}?", f"(?:{WORD})?"), ("<|message|>",), _BEFORE_ATEM), _SECTION),
+    Spelling((_TO, group(("self", "user")), ("<|message|>",))),
+    Spelling((_TO, f"(?:{WORD})?", ("<|message|>",), _BEFORE_ATEM), _SECTION),
     Spelling((("<|message|>",), _BEFORE_ATEM), _SECTION),
     Spelling((("<|eom|>",),), _SECTION, closes=True),
 )

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 
 from .held_calls import TaggedFormat
-from .marker_set import Run, so_far
+from .marker_set import Run, group, so_far
 from .tags import Spelling, TagKind, TagPattern, TagTable, attributes
 
 _NAMED = {"call": TagKind.CALL, "argument": TagKind.ARGUMENT, "json": TagKind.JSON}
@@ -38,7 +38,7 @@ _TAGS = (
     Spelling((("<|close|>",), r"\s*+", *_CLOSES), closes=True, typed_by="type"),
 )
 _HALF_LOST = Spelling(_OPENS, typed_by="type"), Spelling(_CLOSES, closes=True, typed_by="type")
-_LONE = (("<|",), Run("(end_of_msg|sep)", so_far(("end_of_msg", "sep"))), ("|>",))
+_LONE = (("<|",), group(("end_of_msg", "sep")), ("|>",))
 _THINNED = Spelling((("argument",), ("<|sep|>",)), TagKind.ARGUMENT, closes=True, whole=False)
 KIMI_K3 = TaggedFormat(
     "kimi_k3",

@@ -239,6 +239,11 @@ def named(name: str, *parts: Part) -> Run:
     return Run(f"(?P<{name}>{spelled(*parts)})", _nameless(so_far(*parts)))
 
 
+def group(*parts: Part) -> Run:
+    """These parts, in a group."""
+    return Run(f"({spelled(*parts)})", so_far(*parts))
+
+
 def _nameless(expression: str) -> str:
     """The expression of a start, whose groups would have the names of the whole."""
     return re.sub(r"\?P<\w+>", "?:", expression)

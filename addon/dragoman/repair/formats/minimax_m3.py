@@ -16,15 +16,12 @@ import re
 
 from .enclosed_json import OPEN
 from .held_calls import TaggedFormat
-from .marker_set import Run, begun, so_far, spelled
+from .marker_set import Run, ahead, optional, spelled
 from .tags import Spelling, TagKind, TagPattern, TagTable
 
 _BEGINNING = "]<]minimax[>["
-_PREFIX = re.escape(_BEGINNING)
-_PREFIXES = (
-    (_BEGINNING,),
-    Run(rf"\s{{0,8}}+(?:{_PREFIX}\s{{0,8}}+)?+", rf"\s{{0,8}}+(?:{begun(_BEGINNING)}\s{{0,8}}+)?+"),
-)
+_PREFIX = (_BEGINNING,), r"\s{0,8}+"
+_PREFIXES = (*_PREFIX, optional(*_PREFIX))
 _NAME = Run(
     r"(?:\s++name\s*+=\s*+[\"']?([^\"'<>]{0,200}+)[\"']?)?+", r"\s*+[a-z]*+\s*+(?:=[^<>\]]*+)?+"
 )
@@ -41,7 +38,7 @@ _TAGS = (
     ),
     Spelling((*_PREFIXES, Run(r"(?=[^\s<\]]|\][^<])", r"\]?")), TagKind.KEY_END),
 )
-_CALL = Run(rf"(?={_PREFIX}\s{{0,8}}+<invoke)", so_far((_BEGINNING,), r"\s{0,8}+", ("<invoke",)))
+_CALL = ahead(*_PREFIX, ("<invoke",))
 _HALF_OPENER = Spelling(((OPEN,), r"\s{0,64}+", _CALL), TagKind.SECTION)
 _IN_CALL = TagPattern(*_TAGS, first="]")
 MINIMAX_M3 = TaggedFormat(
