@@ -68,6 +68,7 @@ def test_what_follows_two_damaged_tags_is_another_value(
         "while read a; do b; done </proc/mounts\necho c",
         "for (i = 0; i<parameters.length && i<argc; i++) f(i);",
         "sed 's|</p|</div|;s|</a|</b|' a.html",
+        "a</｜DSML｜parameter>b",
         "<p\n  >a</p\n>\n<a\n  >b</a\n>\nc",
     ],
 )

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-_MARKUP = re.compile(r"</([\w:.-]++)\s*+>|<(?:!--|[A-Za-z!?])[^<>]*+>")
+_MARKUP = re.compile(r"</([\w:.｜-]++)\s*+>|<(?:!--|[A-Za-z!?])[^<>]*+>")
 _NESTED = 3
 """How deep types in brackets stand in each other: ``Map<string, Set<Map<K, V>>>``."""
 _OPENED = re.compile(r"<([\w:.-]++)")
