@@ -78,10 +78,12 @@ class Exchange:
 
     # What the client and the upstream do
 
-    def ask(self, body: object, path: str = "/v1/chat/completions") -> dict[str, Any]:
+    def ask(
+        self, body: object, path: str = "/v1/chat/completions", *, version: str = "HTTP/1.1"
+    ) -> dict[str, Any]:
         """The client sends a request; returns what the upstream is sent, as JSON, if anything."""
         content = json.dumps(body).encode()
-        head = f"POST {path} HTTP/1.1\r\nhost: llm.example\r\ncontent-type: application/json\r\n"
+        head = f"POST {path} {version}\r\nhost: llm.example\r\ncontent-type: application/json\r\n"
         self._feed(self.client, f"{head}content-length: {len(content)}\r\n\r\n".encode() + content)
         sent: dict[str, Any] = json.loads(self.to_server().partition(b"\r\n\r\n")[2] or b"{}")
         return sent

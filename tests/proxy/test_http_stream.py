@@ -16,6 +16,7 @@ from dragoman.bridge.reply.bridge_pipeline import BridgePipeline
 from dragoman.proxy.addon import Dragoman
 from dragoman.proxy.flows import bridge_reply
 from dragoman.proxy.mitm import http_stream
+from dragoman.proxy.observe.recorder import KEY
 from dragoman.reply.frame_queue import QueuedRepair
 from dragoman.wire.reply_bounds import MAX_REPLY
 from dragoman.wire.sse import Frame
@@ -167,6 +168,32 @@ def test_where_the_upstream_breaks_what_it_held_leaves_and_the_reply_breaks_off(
         assert b'tool_calls":' not in rest
         assert exchange.is_closed(exchange.client)
         assert exchange.hooks[-1] == "error"
+
+
+def test_a_reply_that_breaks_after_its_opening_has_the_status_that_was_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with bridged(monkeypatch) as exchange:
+        exchange.ask(RESPONSES, "/v1/responses", version="HTTP/1.0")  # which has no broken end
+        exchange.answer(EVENT_STREAM)
+        assert exchange.to_client().startswith(b"HTTP/1.1 200 ")
+        assert events(exchange.leave(exchange.server)) == ["error", "response.failed"]
+        assert exchange.flow is not None and exchange.flow.response is not None
+        assert exchange.flow.response.status_code == 200
+        assert exchange.flow.comment == "✗ server_error · bridge · kimi-k2.5"
+
+
+def test_a_call_that_its_tool_refuses_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    function = {"name": "bash", "arguments": '{"command": 5}'}
+    call = {"index": 0, "id": "a", "type": "function", "function": function}
+    with Exchange(monkeypatch) as exchange:
+        exchange.ask(CHAT)
+        exchange.answer(EVENT_STREAM)
+        exchange.piece(sse([chunk({"tool_calls": [call]}), chunk({}, "tool_calls")]))
+        exchange.end()
+        assert exchange.flow is not None
+        kept = exchange.flow.metadata[KEY]
+        assert (kept["refused"], kept["tools"]) == (1, True)
 
 
 def test_an_upstream_that_breaks_before_its_headers_is_an_error_of_the_clients_api(
