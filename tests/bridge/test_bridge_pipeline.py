@@ -252,6 +252,16 @@ def test_a_break_stays_a_break_after_what_was_held(gone: str) -> None:
 
 
 @pytest.mark.parametrize("gone", BREAKS)
+def test_text_that_was_held_at_a_break_ends_no_call(gone: str) -> None:
+    pipeline = BridgePipeline(new_reply(Evidence()), stage(LEAK))
+    called = chat_sse([calls(call(0, "{}", name="echo")), text("and <|tool_")], done=False)
+    frames = pipeline.reply.open() + pipeline.feed(called)
+    frames += pipeline.give_up(gone) if gone else pipeline.close()
+    assert check_prefix(frames, OPENAI).deltas == {0: "{}"}
+    assert not any("done" in frame.json["type"] for frame in frames)
+
+
+@pytest.mark.parametrize("gone", BREAKS)
 def test_where_a_reply_cannot_be_broken_off_a_break_fails_the_turn(gone: str) -> None:
     pipeline = BridgePipeline(new_reply(Evidence()), None, breaks=False)
     frames = pipeline.reply.open() + pipeline.feed(HALF)

@@ -93,6 +93,10 @@ ORDERS: dict[str, tuple[list[Any], str]] = {
         [("text", " "), BEGIN_A, ("a", Arguments, "{}")],
         "| a(echo | a+{} | a) |",
     ),
+    "a blank before a call is not before the text after it": (
+        [("text", "\n"), BEGIN_A, ("a", Arguments, "{}"), ("a", PartEnd), ("text", "So")],
+        "| a(echo | a+{} | | a) text:'So' | |",
+    ),
     "a blank alone is all there is": ([("text", "_")], "text:'_' | |"),
 }
 
