@@ -3,6 +3,7 @@ mitmdump: nothing half is handed over, and nothing whole is lost."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -16,7 +17,6 @@ from tests.live.mitmdump import Mitmdump
 from tests.live.responses import REQUEST, Bridge
 from tests.live.stored import Client, messages_of
 
-DIALECT = pytest.mark.parametrize("dialect", DIALECTS)
 LEAK = "<|tool_calls_section_begin|><|tool_call_begin|>functions.bash:0"
 LEAK += '<|tool_call_argument_begin|>{"command": "ls"}<|tool_call_end|><|tool_calls_section_end|>'
 HALF = [said("Let me see."), calls(call(0, "", name="bash", call_id="c0"))]
@@ -55,9 +55,14 @@ def client(plain_upstream: Upstream, proxy: Mitmdump) -> Client:
     return Client(plain_upstream, proxy)
 
 
-@DIALECT
-@pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("what", OPEN)
+EACH = [(what, end) for what in OPEN for end in ENDS]
+"""What is open at which end; each in one dialect, and each dialect at every end."""
+
+
+@pytest.mark.parametrize(
+    ("what", "end", "dialect"),
+    [(*each, dialect) for each, dialect in zip(EACH, itertools.cycle(DIALECTS), strict=False)],
+)
 def test_neither_a_failure_nor_a_break_hands_over_what_is_open(
     bridge: Bridge, what: str, end: str, dialect: str
 ) -> None:

@@ -197,7 +197,7 @@ def test_many_at_once_leave_room_on_a_laptop(chat: Chat, endless: Endless, what:
         with socket.create_connection(address, 120) as connection:
             connection.sendall(head.encode() + body)
             taken = 0
-            while taken < 60 * MEGABYTE and (piece := connection.recv(MEGABYTE)):
+            while taken < 24 * MEGABYTE and (piece := connection.recv(MEGABYTE)):
                 taken += len(piece)
             return taken
 

@@ -162,10 +162,11 @@ def meant(text: str, size: int = 0) -> tuple[str, list[tuple[str, Any]]]:
     return rest, calls
 
 
-def damages(tag: str, dice: random.Random) -> list[str]:
-    """What may be left of a tag: nothing, two of it, or one of the halves."""
-    cuts = {1, len(tag) - 1, *(dice.randrange(1, len(tag)) for _ in range(2))}
-    return ["", tag * 2, *(half for cut in sorted(cuts) for half in (tag[:cut], tag[cut:]))]
+def damages(tag: str, dice: random.Random, cuts: int = 2) -> list[str]:
+    """What may be left of a tag: nothing, two of it, or one of the halves, cut after its first
+    character, before its last, and at some others."""
+    places = {1, len(tag) - 1, *(dice.randrange(1, len(tag)) for _ in range(cuts))}
+    return ["", tag * 2, *(half for cut in sorted(places) for half in (tag[:cut], tag[cut:]))]
 
 
 def damaged(parts: Parts, dice: random.Random, *, pairs: int = 0) -> Iterator[str]:
@@ -173,7 +174,7 @@ def damaged(parts: Parts, dice: random.Random, *, pairs: int = 0) -> Iterator[st
     some pairs of its tags damaged, which are not neighbours: where nothing whole is left between
     two arguments, nobody can tell a damaged call from one that lacks an argument."""
     tags = [at for at, part in enumerate(parts) if isinstance(part, str)]
-    changes = [{at: each} for at in tags for each in damages(str(parts[at]), dice)]
+    changes = [{at: each} for at in tags for each in damages(str(parts[at]), dice, cuts=1)]
     changes += [{a: str(parts[b]), b: str(parts[a])} for a, b in itertools.pairwise(tags)]
     for _ in range(pairs):
         one, other = sorted(dice.sample(range(len(tags)), 2))
@@ -189,7 +190,7 @@ def damaged(parts: Parts, dice: random.Random, *, pairs: int = 0) -> Iterator[st
 def test_a_call_with_a_damaged_tag_is_that_call_or_text_and_never_another(
     name: str, follows: str
 ) -> None:
-    write, mended, dice = WRITERS[name], 0, random.Random(name)
+    write, mended, dice = WRITERS[name], 0, random.Random(name + follows)
     # Half a tag of M3 may be followed by a line end of its own, which looks like the value's.
     calls = CALLS if name in ("qwen", "minimax_m3") else CALLS + LINES
     # With and without line ends; of each call one of the two, whichever text follows.
