@@ -300,7 +300,7 @@ class CallFinder:
             last, end = found, found_end
         named = end and self._is_named(near, end, ended=ended)
         if not (end and named):
-            return named and 0
+            return named
         return self._no_call_until(near, end, ended=ended) if last.opens_call else end
 
     def _no_call_until(self, text: str, end: int, *, ended: bool) -> int | None:
@@ -319,7 +319,7 @@ class CallFinder:
             found_end = found.format.named_end(found, line, ended=line_ended)
             named = found_end and self._is_named(line, found_end, ended=line_ended)
             if found.opens_call and not named:
-                return named and 0
+                return named
             if found.format.header_before(found, line[: found.start], self._tools):
                 return 0
             found = formats.find(line, found_end or found.end)
