@@ -35,8 +35,8 @@ class BlockWriter:
         self._call: Json | None = None
         """The open call, if it has not been sent: it begins with its first delta."""
 
-    def adopt(self, index: int, kind: str) -> None:
-        """The client has got the beginning of a block of this type from elsewhere."""
+    def passed(self, index: int, kind: str) -> None:
+        """A block of this type has begun in a frame that left as it came."""
         self.index, self.kind = index, kind
         self.called = self.called or kind == api.CALL
 

@@ -113,7 +113,7 @@ class MessagesWriter(NumberedWriter):
     def _follow(self, delta: Delta) -> None:
         match delta:
             case PartBegin(part=part) | CallBegin(part=part):
-                self._writer.adopt(part.place, string(part.begun.get("type")))
+                self._writer.passed(part.place, string(part.begun.get("type")))
                 self._open = part
             case PartEnd():
                 self._writer.kind, self._open = "", None
