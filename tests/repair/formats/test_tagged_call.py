@@ -386,6 +386,8 @@ QUOTES = '<invoke name="x">\n<parameter name="a">1</parameter>\n<parameter name=
         (f'<{D}invoke name="bash"><{D}parameter nax = y > 2</{D}parameter></{D}invoke>', []),
         (f"{DSML_STRING}=code></{D}parameter></{D}invoke>", []),
         (f"{DSML_STRING}=ls > x</{D}invoke>", []),
+        (f'<{D}invoke name="bash"><{D}parameter name=code></{D}parameter></{D}invoke>', []),
+        (f'<{D}invoke name="bash"><{D}parameter name=command>ls</{D}parameter></{D}invoke>', BASH),
         (f"{DSML_STRING}=True>ls</{D}parameter></{D}invoke>", BASH),
         # A list with the first character of a tag.
         (f'{P}<invoke name="typed">{P}<lines>["a"]]{P}</lines>{P}</invoke>', []),

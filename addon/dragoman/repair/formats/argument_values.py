@@ -33,6 +33,8 @@ _OPENERS = re.compile(r"<([\w.:-]++)")
 _ANGLE = re.compile("[<>]")
 _IN_NO_NAME = re.compile(r"[\s=]")
 """What no name has that nobody declared."""
+_BARE_NAME = re.compile(r"\sname\s*+=\s*+[^\s\"']")
+"""A name without quotation marks, which may be the beginning of a value: ``name=code>``."""
 _MARKUP = re.compile(r"<[/\w][^<>|\n]*+>\Z")
 """What ends with a bracket and is no half of a tag."""
 
@@ -60,6 +62,11 @@ class Argument:
     """Where the text begins in that of the call."""
     tags: tuple[Tag, ...] = ()
     """Those that the text holds, where they are in that of the call."""
+
+    @property
+    def has_odd_name(self) -> bool:
+        """Whether its name, if no tool declares it, may be part of its value."""
+        return bool(_IN_NO_NAME.search(self.key or "") or _BARE_NAME.search(self.opener))
 
     def kind(self, schema: object, table: TagTable) -> ValueType:
         """Its type, by its tag or the tool's schema."""
@@ -119,8 +126,7 @@ class Damage:
     def found_in(self, argument: Argument) -> str:
         """The name of the first rule by which a value may hold what is left of a damaged tag, or
         more than one argument; empty if it does not."""
-        odd = _ANGLE.search(argument.text) or _IN_NO_NAME.search(argument.key or "")
-        if self.whole and not odd:
+        if self.whole and not (_ANGLE.search(argument.text) or argument.has_odd_name):
             return ""
         return next((name for name, _, holds in RULES if holds(self, argument)), "")
 
@@ -155,7 +161,7 @@ class Damage:
     def is_unknown(self, argument: Argument) -> bool:
         """An argument that the tool does not declare, or half a tag with the value after it."""
         unknown = argument.key not in properties(self.schema)
-        odd = self.mended or _IN_NO_NAME.search(argument.key or "") is not None
+        odd = self.mended or argument.has_odd_name
         return unknown and (odd or not (self.whole or is_open(self.schema)))
 
     def has_another_type(self, argument: Argument) -> bool:
