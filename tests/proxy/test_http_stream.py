@@ -4,6 +4,7 @@ the test sets."""
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -181,6 +182,19 @@ def test_a_reply_that_breaks_after_its_opening_has_the_status_that_was_sent(
         assert exchange.flow is not None and exchange.flow.response is not None
         assert exchange.flow.response.status_code == 200
         assert exchange.flow.comment == "✗ server_error · bridge · kimi-k2.5"
+
+
+def test_compressed_json_in_the_place_of_a_stream_is_repaired_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    leak = '<|tool_call_begin|>bash:0<|tool_call_argument_begin|>{"command":"ls"}<|tool_call_end|>'
+    choice = {"index": 0, "message": {"content": leak}, "finish_reason": "stop"}
+    body = gzip.compress(json.dumps({"model": "kimi", "choices": [choice]}).encode())
+    with Exchange(monkeypatch) as exchange:
+        exchange.ask(CHAT)
+        exchange.answer("content-type: application/json", "content-encoding: gzip", body=body)
+        sent = json.loads(exchange.to_client().partition(b"\r\n\r\n")[2])
+        assert sent["choices"][0]["finish_reason"] == "tool_calls"
 
 
 def test_a_call_that_its_tool_refuses_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
