@@ -23,7 +23,7 @@ _BRACKET = re.compile("<|(?<![-=])>(?!=)")
 _GAP = re.compile(r"[ \t]{0,16}+(?:\r?\n\s{0,32}+)?+")
 _WORD = re.compile(r"(?<!\w)\w++(?=[\s=])")
 """The last word of an opening tag that all of them have."""
-_KEY = re.compile(r"(?<![\w.-])[\w.-]{1,64}+(?![\w.-])")
+_KEY_WORD = re.compile(r"(?<![\w.-])[\w.-]{1,64}+(?![\w.-])")
 _ANY_KEY = "?"
 _QUOTES, _BLANKS = "\"'`", " \t"
 _NAME = 2
@@ -102,7 +102,7 @@ class Boundary:
         if len(text) > MAX_VALUE:
             return
         if self.around_key:
-            text = _KEY.sub(self._any_key, text)
+            text = _KEY_WORD.sub(self._any_key, text)
         bare, opened = text, set(_OPENED.findall(text))
         for _ in range(_NESTED):
             bare = _MARKUP.sub(lambda found: self._part_of_two(found, opened), bare)
