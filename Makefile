@@ -17,9 +17,9 @@ PYTHON :=
 # Of `make run` and `make web`: hosts to intercept, joined by commas (api.moonshot.ai,llm.chutes.ai);
 # or the URL of one host, of which the proxy is then the reverse proxy (https://api.moonshot.ai).
 HOST :=
-# Of the tests: twice two cores, as many tests wait.  A worker takes one file after the
+# Of the tests: one more than two cores, as many tests wait.  A worker takes one file after the
 # other, so that few mitmdumps are started twice; those with processes come first.
-WORKERS := 4
+WORKERS := 3
 # The rooms below proxy/.
 ROOMS := wire repair reply chat responses messages bridge inspect
 # More arguments for pytest (make test ARGS="-k kimi") or mitmdump (make run ARGS="-v").

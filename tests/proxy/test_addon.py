@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import threading
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from mitmproxy import exceptions, http
 from mitmproxy.test import taddons, tflow
 
 from dragoman.proxy.addon import Dragoman
-from dragoman.repair.formats.formats_by_family import FormatChoice
 from tests.proxy.exchange import EVENT_STREAM, Exchange
 from tests.repair.streams import chunk, read, sse
 from tests.repair.turns import REQUEST
@@ -130,36 +128,6 @@ def test_what_no_chat_host_can_serve_is_answered_here(monkeypatch: pytest.Monkey
         assert b" 200 " not in head.splitlines()[0] and body["error"]["message"]
 
 
-async def start(addon: Dragoman) -> None:
-    addon.running()
-
-
-def test_a_reply_right_after_the_start_waits_for_the_expressions_and_no_other_flow_does(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    compiled, addon = threading.Event(), Dragoman()
-    monkeypatch.setattr(FormatChoice, "compile", lambda _: compiled.wait(60))
-
-    def answered(path: str) -> http.HTTPFlow:
-        headers = {"content-type": "text/event-stream"}
-        flow = tflow.tflow(resp=http.Response.make(200, b"", headers))
-        assert flow.response is not None
-        flow.request.path, flow.request.method, flow.response.content = path, "POST", None
-        return flow
-
-    async def run() -> None:
-        addon.running()
-        await addon.responseheaders(answered("/page"))
-        reply = asyncio.create_task(addon.responseheaders(answered("/v1/chat/completions")))
-        assert not (await asyncio.wait({reply}, timeout=0.01))[0]
-        compiled.set()
-        await reply
-
-    with taddons.context(addon):
-        asyncio.run(run())
-        addon.done()
-
-
 def test_a_wrong_option_at_the_start_is_one_line_of_the_log_and_later_refused(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -170,7 +138,7 @@ def test_a_wrong_option_at_the_start_is_one_line_of_the_log_and_later_refused(
             context.options.update(dragoman_formats="nonsense")
         assert "nonsense" in caplog.text and "Traceback" not in caplog.text
         context.options.update(dragoman_formats="auto")
-        asyncio.run(start(addon))
+        addon.running()
         with pytest.raises(exceptions.OptionsError, match="nonsense"):
             context.options.update(dragoman_formats="nonsense")
         addon.done()

@@ -76,14 +76,10 @@ def test_work_for_a_client_that_has_left_ends(clock: Clock) -> None:
     assert done == ["ended"]
 
 
-async def start(addon: Dragoman) -> None:
-    addon.running()
-
-
 def test_what_is_there_at_the_start_is_not_collected_until_the_addon_is_gone() -> None:
     addon = Dragoman()
     with taddons.context(addon, loadcore=True):
-        asyncio.run(start(addon))
+        addon.running()
         assert gc.get_freeze_count() > 10_000
     addon.done()
     assert gc.get_freeze_count() == 0

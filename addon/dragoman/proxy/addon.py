@@ -64,7 +64,6 @@ class Dragoman:
 
     def __init__(self) -> None:
         self._running = False
-        self._compiling: asyncio.Future[None] | None = None
         self._monitor = FlowMonitor()
         self._store, layer = STORE, not LAYER_MISSING
         self._endpoints = StoredEndpoints(self._store, running_reply)
@@ -109,6 +108,8 @@ class Dragoman:
             # It would be shown as a traceback.  An error in the log stops mitmproxy as well.
             logger.error("%s", error)
             return
+        if not self._running:
+            settings.repair_options.formats.compile()
         self._decisions.settings = settings
         self._monitor.keep = settings.keep
 
@@ -127,8 +128,6 @@ class Dragoman:
         # A collection of everything stops all streams, for some 50 ms only for what mitmproxy
         # and its libraries have made at the start; none of that is ever garbage.
         gc.freeze()
-        compile_ = self._decisions.settings.repair_options.formats.compile
-        self._compiling = asyncio.get_running_loop().run_in_executor(None, compile_)
 
     def done(self) -> None:
         """Streams may still run, so their store stays open."""
@@ -221,9 +220,6 @@ class Dragoman:
             state_of(flow).turn = None  # what was saved is what the client got
         if response.data.content is not None:
             return  # it was made here or by another addon, and is whole already
-        if self._compiling is not None and self.converts_reply(flow):
-            await asyncio.wait({self._compiling})  # the proxy has just started
-            self._compiling = None
         self._decisions.answered(flow, response)
         if (bridged := state_of(flow).turn) is not None:
             self._requests.answered(response, bridged)

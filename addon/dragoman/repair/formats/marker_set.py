@@ -4,7 +4,8 @@ As a text may end in half a marker, another expression describes the starts of m
 description `spelled` makes the one, and `so_far` the other.
 
 To compile the expressions of all formats takes most of a second.  So each is compiled when it is
-asked for first, and `compile_all`, in a thread, asks for all of them before the first reply.
+asked for first: by a reader of one recorded reply only those that it needs, and by the proxy all
+of them, at its start (`compile_all`), so that no reply waits.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _MADE: list[HeaderPattern | MarkerPattern] = []
 
 
 def compile_all() -> None:
-    """Compile what is compiled only when it is asked for; asking is safe in any thread."""
+    """Compile what is compiled only when it is asked for."""
     while _MADE:
         _MADE.pop().compile()
 
