@@ -78,7 +78,8 @@ def watched(
         held = [f"{sent:,} bytes" for sent in SENT]
         while not reply.done():
             watched.running.append(sight())
-            if held and held[0] in watched.running[-1].text:
+            last = watched.running[-1]
+            if held and held[0] in last.text and "llm stream" in last.view.lower():
                 del held[0]
                 tls_upstream.release("kimi_specification")
             screen.page.wait_for_timeout(100)
