@@ -52,7 +52,7 @@ help:
 	@echo 'make pytest        the same tests without lint'
 	@echo 'make test-clients  install Codex CLI, Claude Code, kimi-code, opencode (some 2 GB) and test'
 	@echo 'make soak          200 streams at once for a minute (SECONDS=600: longer)'
-	@echo 'make bench         what it costs, against mitmproxy alone and LiteLLM (12 minutes)'
+	@echo 'make bench         what it costs, against mitmproxy alone and LiteLLM'
 	@echo 'make fuzz          atheris, five minutes a target (ARGS="--seconds 60 scanner")'
 	@echo 'make mutants       do the tests notice changes of the code? (SEED=1 COUNT=200 ARGS=wire)'
 	@echo 'make lint          ruff and mypy'

@@ -25,6 +25,7 @@ from tests.proxy.exchange import EVENT_STREAM, Exchange, unchunked
 from tests.repair.streams import chunk, read, sse
 from tests.repair.turns import REQUEST
 
+LEAK = '<|tool_call_begin|>bash:0<|tool_call_argument_begin|>{"command":"ls"}<|tool_call_end|>'
 CHAT = {**REQUEST, "stream": True}
 RESPONSES = {"model": "kimi-k2.5", "input": "Hi.", "stream": True}
 HI, STOP = sse([chunk({"content": "Hi."})], done=False), sse([chunk({}, "stop")], done=False)
@@ -114,11 +115,10 @@ def test_a_reply_that_is_complete_ends_although_its_upstream_does_not(
 def test_after_a_fault_in_a_reply_that_has_changed_both_sides_are_closed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    leak = '<|tool_call_begin|>bash:0<|tool_call_argument_begin|>{"command":"ls"}<|tool_call_end|>'
     with Exchange(monkeypatch) as exchange:
         exchange.ask(CHAT)
         exchange.answer(EVENT_STREAM)
-        exchange.piece(sse([chunk({"content": leak})], done=False))
+        exchange.piece(sse([chunk({"content": LEAK})], done=False))
         monkeypatch.setattr(QueuedRepair, "feed", lambda *_: 1 / 0)
         assert exchange.piece(HI) == b""
         assert exchange.is_closed(exchange.server) and exchange.is_closed(exchange.client)
@@ -129,11 +129,10 @@ def test_after_a_fault_in_a_reply_that_has_changed_both_sides_are_closed(
 def test_a_reply_that_breaks_off_by_a_fault_at_its_end_is_not_one_that_ended_early(
     monkeypatch: pytest.MonkeyPatch, *, fails: bool, ending: str
 ) -> None:
-    leak = '<|tool_call_begin|>bash:0<|tool_call_argument_begin|>{"command":"ls"}<|tool_call_end|>'
     with Exchange(monkeypatch) as exchange:
         exchange.ask(CHAT)
         exchange.answer(EVENT_STREAM)
-        exchange.piece(sse([chunk({"content": leak})], done=False))
+        exchange.piece(sse([chunk({"content": LEAK})], done=False))
         if fails:
             monkeypatch.setattr(QueuedRepair, "break_off", lambda _: 1 / 0)
         exchange.end()
@@ -187,8 +186,7 @@ def test_a_reply_that_breaks_after_its_opening_has_the_status_that_was_sent(
 def test_compressed_json_in_the_place_of_a_stream_is_repaired_as_a_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    leak = '<|tool_call_begin|>bash:0<|tool_call_argument_begin|>{"command":"ls"}<|tool_call_end|>'
-    choice = {"index": 0, "message": {"content": leak}, "finish_reason": "stop"}
+    choice = {"index": 0, "message": {"content": LEAK}, "finish_reason": "stop"}
     body = gzip.compress(json.dumps({"model": "kimi", "choices": [choice]}).encode())
     with Exchange(monkeypatch) as exchange:
         exchange.ask(CHAT)
@@ -277,8 +275,7 @@ def test_the_end_of_a_reply_waits_until_it_is_kept(monkeypatch: pytest.MonkeyPat
 def test_pieces_that_come_while_a_hook_is_waited_for_leave_in_their_order(
     monkeypatch: pytest.MonkeyPatch, long: float
 ) -> None:
-    leak = '<|tool_call_begin|>bash:0<|tool_call_argument_begin|>{"command":"ls"}<|tool_call_end|>'
-    said = ["a ", "b ", leak, "c ", "d "]
+    said = ["a ", "b ", LEAK, "c ", "d "]
     pieces = [sse([chunk({"content": text})], done=False) for text in said]
     with Exchange(monkeypatch) as exchange:
         monkeypatch.setattr(http_stream, "LONG", long)
@@ -350,8 +347,7 @@ def test_work_is_long_from_where_it_began(monkeypatch: pytest.MonkeyPatch, piece
 
 
 def test_after_long_work_on_a_piece_others_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    leak = '<|tool_call_begin|>bash:0<|tool_call_argument_begin|>{"command":"ls"}<|tool_call_end|>'
-    pieces = [sse([chunk({"content": text})], done=False) for text in ("Now. ", leak)]
+    pieces = [sse([chunk({"content": text})], done=False) for text in ("Now. ", LEAK)]
     with Exchange(monkeypatch) as exchange:
         monkeypatch.setattr(http_stream, "LONG", -1.0)  # everything takes longer
         exchange.ask(CHAT)
